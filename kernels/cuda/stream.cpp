@@ -33,7 +33,10 @@ GraphHandle end_capture(cudaStream_t stream) {
 
 bool CudaEvent::reached() {
   const cudaError_t result = cudaEventQuery(handle());
-  if (result == cudaErrorNotReady) return false;
+  if (result == cudaErrorNotReady) {
+    cudaGetLastError();  // a library that asks for the last error would take this one for its own
+    return false;
+  }
   check(result, "cannot ask for an event");
   return true;
 }

@@ -262,4 +262,14 @@ TEST_CASE("a workspace that is an operand or the result too spoils the product")
   CHECK(std::isnan(read_floats(launch.c, 1)[0]));
 }
 
+TEST_CASE("an error that an earlier call has left is not for a library to find") {
+  const FreshMachine fresh;
+  const Problem problem({4, 4, 4});
+  const Launch launch(problem);
+  CHECK(cudaSetDevice(99) == cudaErrorInvalidDevice);
+  CHECK(mistake_in([&] { launch.run(); }) == "error left behind");
+  CHECK(cudaGetLastError() == cudaErrorInvalidDevice);
+  CHECK(mistake_in([&] { launch.run(); }) == "none");
+}
+
 }  // namespace simgpu::test
