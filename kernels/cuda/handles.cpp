@@ -70,6 +70,13 @@ void throw_cuda_error(cudaError_t result, std::string_view what) {
                                 cudaGetErrorName(result), hint_for(result)));
 }
 
+void check_gpu(std::string_view what, cudaStream_t stream) {
+  cudaGetLastError();  // of the library's own launch
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  // A capture allows this question, and it is answered with what has failed before.
+  check(cudaStreamIsCapturing(stream, &status), what);
+}
+
 void check_launch(cudaError_t result, std::string_view file, int line) {
   if (result == cudaSuccess) return;
   throw_cuda_error(
