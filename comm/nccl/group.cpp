@@ -45,6 +45,11 @@ NcclGroup::~NcclGroup() {
   abort();
 }
 
+void NcclGroup::rendezvous(const Deadline& deadline) {
+  finish("NCCL's rendezvous", deadline, begun_);
+  has_met_ = true;
+}
+
 void NcclGroup::finish(std::string_view what, const Deadline& deadline, ncclResult_t result) {
   // A call may succeed whose work has only begun: the state decides.
   if (result == ncclSuccess) result = poll_state();
@@ -53,7 +58,20 @@ void NcclGroup::finish(std::string_view what, const Deadline& deadline, ncclResu
     if (deadline.passed()) throw CommError(fmt::format("{} was not ready within --timeout", what));
     backoff.pause();
   }
-  if (result != ncclSuccess) throw CommError(fmt::format("{}: {}", what, message_of(result)));
+  if (result != ncclSuccess) refuse(what, result);
+}
+
+/// Before the ranks have met, a system that refuses is this rank's: no room for shared memory, no network.
+/// Later it is mostly a connection.
+void NcclGroup::refuse(std::string_view what, ncclResult_t result) {
+  const std::string text = fmt::format("{}: {}", what, message_of(result));
+  const bool is_of_peers = result == ncclRemoteError || (result == ncclSystemError && has_met_);
+  if (is_of_peers || peer_failed_()) throw CommError(text);
+  kernels::check_gpu(what);
+  if (has_met_) throw DeviceError(text);
+  throw DeviceError(text +
+                    "; a container needs room in /dev/shm (docker run --shm-size=1g), and --backend host "
+                    "goes without NCCL");
 }
 
 ncclResult_t NcclGroup::poll_state() {
@@ -71,7 +89,8 @@ std::string NcclGroup::message_of(ncclResult_t result) {
   const std::lock_guard lock(mutex_);
   if (is_aborted_) return "the group was aborted";
   const std::string_view detail = nccl_.last_error(communicator_);  // may be null: NCCL does not use it
-  return fmt::format("NCCL: {}{}{}", nccl_.error_string(result), detail.empty() ? "" : ": ", detail);
+  return fmt::format("NCCL: {}{}{}; NCCL_DEBUG=WARN in the environment tells more",
+                     nccl_.error_string(result), detail.empty() ? "" : ": ", detail);
 }
 
 void NcclGroup::abort() noexcept {
@@ -145,8 +164,8 @@ void NcclArenas::give_back(const NcclMemory& memory) noexcept {
   try {
     at->deregister(Deadline::in(longest_deregistration));
     memory_.erase(at);
-  } catch (const CommError&) {
-    // The group has failed just now: the communicator's end frees it.
+  } catch (const Error&) {
+    // The group or the GPU has failed just now: the communicator's end frees it.
   }
 }
 

@@ -29,11 +29,12 @@ class NcclGroup {
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
 
-  /// Waits until all ranks are there. CommError.
-  void rendezvous(const Deadline& deadline) { finish("NCCL's rendezvous", deadline, begun_); }
+  /// Waits until all ranks are there. Errors as `make`.
+  void rendezvous(const Deadline& deadline);
 
   /// Makes `call(communicator)` and waits until it has been made, which for a collective is long before it is
-  /// done. CommError that begins with `what`.
+  /// done. CommError that begins with `what`; DeviceError where the reason lies with this rank: its GPU,
+  /// which may have failed in an earlier kernel, or what NCCL wants of the machine.
   template <class Call>
   void make(std::string_view what, const Deadline& deadline, Call call) {
     finish(what, deadline, enter(call));
@@ -56,6 +57,7 @@ class NcclGroup {
     return communicator_ == nullptr ? ncclInvalidUsage : call(communicator_);
   }
   void finish(std::string_view what, const Deadline& deadline, ncclResult_t result);
+  [[noreturn]] void refuse(std::string_view what, ncclResult_t result);
   ncclResult_t poll_state();
   std::string message_of(ncclResult_t result);
 
@@ -65,6 +67,7 @@ class NcclGroup {
   ncclResult_t begun_;
   ncclComm_t communicator_ = nullptr;  ///< null: never made, aborted, abandoned or closed
   bool is_aborted_ = false;            ///< or abandoned
+  bool has_met_ = false;               ///< the rendezvous is over
 };
 
 /// Device memory for NCCL, zeroed, which it may reach without copies: from ncclMemAlloc, and registered as a

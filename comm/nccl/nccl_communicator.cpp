@@ -73,6 +73,8 @@ NcclCommunicator::NcclCommunicator(std::unique_ptr<Communicator> inner_group, ke
     arenas_ = std::make_shared<NcclArenas>(this, nccl_, *group_, [this] { return failed(); });
   } catch (const CommError& error) {
     fail(error.what());
+  } catch (const DeviceError& error) {
+    fail_here(error.what());
   }
 }
 
@@ -80,7 +82,8 @@ ncclUniqueId NcclCommunicator::agree_on_id() {
   ncclUniqueId id{};
   if (world().rank == 0) {
     if (const ncclResult_t result = nccl_.get_unique_id(&id); result != ncclSuccess) {
-      throw CommError(fmt::format("NCCL's unique id: {}", nccl_.error_string(result)));
+      throw DeviceError(fmt::format("NCCL's unique id: {}; NCCL_DEBUG=WARN in the environment tells more",
+                                    nccl_.error_string(result)));
     }
   }
   inner().broadcast(std::as_writable_bytes(std::span(id.internal)), 0);
@@ -100,8 +103,8 @@ void NcclCommunicator::close() {
     arenas_->deregister_all(goodbye);
     group_->close(goodbye);
     arenas_->free_all();
-  } catch (const CommError&) {
-    // A peer is gone, and the run is over.
+  } catch (const Error&) {
+    // A peer or the GPU is gone, and the run is over.
   }
 }
 
@@ -115,6 +118,8 @@ std::unique_ptr<Arena> NcclCommunicator::allocate_arena(DType dtype, std::int64_
     return arenas_->allocate(dtype, elements, as_window, stream, deadline());
   } catch (const CommError& error) {
     fail(error.what());
+  } catch (const DeviceError& error) {
+    fail_here(error.what());
   }
 }
 
@@ -139,6 +144,8 @@ ExchangeTiming NcclCommunicator::exchange(std::string_view kind, ExchangeLabel l
     });
   } catch (const CommError& error) {
     fail(fmt::format("NCCL {}{}: {}", kind, label.str(), error.what()));
+  } catch (const DeviceError& error) {
+    fail_here(fmt::format("NCCL {}{}: {}", kind, label.str(), error.what()));
   }
   progress_->ends(handle);
   return {};
@@ -236,10 +243,21 @@ void NcclCommunicator::watch(WatchHooks hooks) {
 }
 
 void NcclCommunicator::fail(const std::string& reason) {
+  leave(reason);
+  throw CommError(first_cause(reason));
+}
+
+/// By this rank's GPU, say. A peer that was lost before may be what broke it.
+void NcclCommunicator::fail_here(const std::string& reason) {
+  if (failed()) fail(reason);
+  leave(reason);
+  throw DeviceError(reason);
+}
+
+void NcclCommunicator::leave(const std::string& reason) {
   progress_->abandon();
   inner().abort(reason);
   end_group();
-  throw CommError(first_cause(reason));
 }
 
 /// An abort waits without end for the graphs that hold collectives, and those are not ours to destroy. With

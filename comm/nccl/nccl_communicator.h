@@ -51,6 +51,8 @@ class NcclCommunicator final : public DecoratedCommunicator {
   ncclUniqueId agree_on_id();
   std::optional<std::string> problem(const Deadline& deadline);
   [[noreturn]] void fail(const std::string& reason);
+  [[noreturn]] void fail_here(const std::string& reason);
+  void leave(const std::string& reason);
   void end_group() noexcept;
   std::string first_cause(const std::string& reason);
   void close();

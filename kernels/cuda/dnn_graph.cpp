@@ -26,8 +26,9 @@ class DnnHandle {
     return handle ? handle->get() : nullptr;
   }
 
-  static void check(cudnnStatus_t status, std::string_view what) {
+  static void check(cudnnStatus_t status, std::string_view what, cudaStream_t stream = nullptr) {
     if (status == CUDNN_STATUS_SUCCESS) return;
+    check_gpu(what, stream);
     throw DeviceError(fmt::format("cuDNN: {}: {}; CUDNN_LOGLEVEL_DBG=2 CUDNN_LOGDEST_DBG=stderr tell more",
                                   what, cudnnGetErrorString(status)));
   }
@@ -261,11 +262,12 @@ std::vector<std::string> DnnGraph::plans(std::size_t count) {
 }
 
 void DnnGraph::launch(std::span<void* const> operands, void* workspace, cudaStream_t stream) const {
-  DnnHandle::check(cudnnSetStream(handle_->get(), stream), "cannot take a stream");
+  DnnHandle::check(cudnnSetStream(handle_->get(), stream), "cannot take a stream", stream);
   std::unordered_map<std::int64_t, void*> addresses;
   for (std::size_t i = 0; i < operands.size(); ++i)
     addresses.emplace(static_cast<std::int64_t>(i) + 1, operands[i]);
   if (auto error = graph_.execute(handle_->get(), addresses, workspace); error.is_bad()) {
+    check_gpu("cannot launch a convolution", stream);
     throw DeviceError(fmt::format("cuDNN: cannot launch: {}", error.get_message()));
   }
 }

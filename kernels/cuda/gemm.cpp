@@ -20,8 +20,9 @@ constexpr std::size_t most_workspace = std::size_t{32} << 20;
 /// Of every tensor in an arena.
 constexpr std::uint32_t alignment = 64;
 
-void check(cublasStatus_t status, std::string_view what) {
+void check(cublasStatus_t status, std::string_view what, cudaStream_t stream = nullptr) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
+  check_gpu(what, stream);
   throw DeviceError(fmt::format("cuBLASLt: {}: {}; CUBLASLT_LOG_LEVEL=2 in the environment tells more", what,
                                 cublasLtGetStatusString(status)));
 }
@@ -149,7 +150,7 @@ class CublasGemm : public Gemm {
     check(cublasLtMatmul(handle_->get(), &product, &alpha, operands.b, &first_, operands.a, &second_, &beta,
                          operands.c, &result_, operands.c, &result_, &algorithm_, workspace, workspace_,
                          stream),
-          "cannot launch a product");
+          "cannot launch a product", stream);
   }
 
  private:

@@ -31,6 +31,28 @@ std::string_view hint_for(cudaError_t result) {
     case cudaErrorECCUncorrectable:
     case cudaErrorHardwareStackError:
       return "the GPU is damaged: look for its Xid in dmesg, take it out of service, and resume elsewhere";
+    case cudaErrorStreamCaptureUnsupported:
+    case cudaErrorStreamCaptureInvalidated:
+    case cudaErrorStreamCaptureMerge:
+    case cudaErrorStreamCaptureUnmatched:
+    case cudaErrorStreamCaptureUnjoined:
+    case cudaErrorStreamCaptureIsolation:
+    case cudaErrorStreamCaptureImplicit:
+    case cudaErrorCapturedEvent:
+    case cudaErrorStreamCaptureWrongThread:
+      return "try --cuda-graph off";
+    case cudaErrorLaunchTimeout:
+      return "a GPU that draws a screen ends what takes it seconds: take another one, or a smaller batch";
+    // What a driver refuses before the hardware has seen it.
+    case cudaErrorInvalidValue:
+    case cudaErrorInvalidConfiguration:
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorInvalidResourceHandle:
+    case cudaErrorLaunchOutOfResources:
+    case cudaErrorHostMemoryAlreadyRegistered:
+    case cudaErrorHostMemoryNotRegistered:
+      return "a fault of this program, or of its build for this GPU: report it with what `trainer devices` "
+             "prints";
     default:
       return "look for the GPU's Xid in dmesg, and at nvidia-smi";
   }
@@ -46,6 +68,13 @@ void throw_cuda_error(cudaError_t result, std::string_view what) {
   cudaGetLastError();  // the next call is not to report this one's failure again
   throw DeviceError(fmt::format("cuda: {}: {} ({}); {}", what, cudaGetErrorString(result),
                                 cudaGetErrorName(result), hint_for(result)));
+}
+
+void check_gpu(std::string_view what, cudaStream_t stream) {
+  cudaGetLastError();  // of the library's own launch
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  // A capture allows this question, and it is answered with what has failed before.
+  check(cudaStreamIsCapturing(stream, &status), what);
 }
 
 void check_launch(cudaError_t result, std::string_view file, int line) {

@@ -17,7 +17,11 @@ inline void check(cudaError_t result, std::string_view what) {
   if (result != cudaSuccess) throw_cuda_error(result, what);
 }
 
-/// The same of a kernel that is launched in line `line` of `file`.
+/// Of a library's call that was refused: throw_cuda_error if the GPU has failed, in this call or a kernel
+/// before it, which libraries tell in words that lead elsewhere. Also while `stream` is captured.
+void check_gpu(std::string_view what, cudaStream_t stream = nullptr);
+
+/// As `check`, of a kernel that is launched in line `line` of `file`.
 void check_launch(cudaError_t result, std::string_view file, int line);
 
 /// Owners of what CUDA hands out, all on the device that was current when they were made.

@@ -1,5 +1,9 @@
 #include "kernels/cuda/stream.h"
 
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+
 namespace lockstep::kernels {
 namespace {
 
@@ -8,24 +12,31 @@ struct DestroyGraph {
 };
 using GraphHandle = std::unique_ptr<CUgraph_st, DestroyGraph>;
 
-GraphHandle end_capture(cudaStream_t stream) {
-  cudaGraph_t graph = nullptr;
-  check(cudaStreamEndCapture(stream, &graph), "cannot capture a step as a graph; try --cuda-graph off");
-  return GraphHandle(graph);
-}
-
-/// A capture that is given up must still be ended, or the stream stays unusable.
+/// A capture that is given up must still be ended, or the stream stays unusable. The error that this gives is
+/// nobody's: it is not to be left for the next library that asks for the last one.
 void give_up_capture(cudaStream_t stream) noexcept {
   cudaGraph_t graph = nullptr;
   cudaStreamEndCapture(stream, &graph);
+  cudaGetLastError();
   const GraphHandle owner(graph);
+}
+
+GraphHandle end_capture(cudaStream_t stream) {
+  cudaGraph_t graph = nullptr;
+  const cudaError_t result = cudaStreamEndCapture(stream, &graph);
+  if (result == cudaSuccess) return GraphHandle(graph);
+  give_up_capture(stream);
+  throw_cuda_error(result, "cannot capture a step as a graph");
 }
 
 }  // namespace
 
 bool CudaEvent::reached() {
   const cudaError_t result = cudaEventQuery(handle());
-  if (result == cudaErrorNotReady) return false;
+  if (result == cudaErrorNotReady) {
+    cudaGetLastError();  // a library that asks for the last error would take this one for its own
+    return false;
+  }
   check(result, "cannot ask for an event");
   return true;
 }
@@ -44,6 +55,11 @@ CudaGraph::CudaGraph(CudaStream& stream, const std::function<void()>& launches) 
   check(cudaStreamBeginCapture(handle, cudaStreamCaptureModeThreadLocal), "cannot begin to capture a step");
   try {
     launches();
+  } catch (const DeviceError& error) {
+    give_up_capture(handle);
+    // What works in a stream may not work in a capture.
+    throw DeviceError(
+        fmt::format("cuda: while a step was captured as a graph (try --cuda-graph off): {}", error.what()));
   } catch (...) {
     give_up_capture(handle);
     throw;
@@ -55,7 +71,7 @@ CudaGraph::CudaGraph(CudaStream& stream, const std::function<void()>& launches) 
   check(cudaGraphInstantiate(&executable, graph.get(), cudaGraphInstantiateFlagUseNodePriority),
         "cannot make a graph of a step; try --cuda-graph off");
   executable_.reset(executable);
-  check(cudaGraphUpload(executable, handle), "cannot upload the graph of a step");
+  check(cudaGraphUpload(executable, handle), "cannot upload the graph of a step; try --cuda-graph off");
 }
 
 void CudaGraph::launch(Stream& stream) {

@@ -7,6 +7,7 @@
 #include "kernels/step_state.h"
 #include "runtime/plan/algorithms.h"
 #include "runtime/plan/bucket.h"
+#include "runtime/plan/file_layout.h"
 #include "runtime/plan/passes/passes.h"
 #include "runtime/plan/print.h"
 
@@ -216,7 +217,8 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
   std::size_t gradient_sums = 0;
   for (const Plan& plan : plans) {
     gradient_sums = std::max(gradient_sums, plan.gradient_sum_bytes());
-    need.activations = std::max(need.activations, plan.activations.bytes);
+    need.activations =
+        std::max({need.activations, plan.activations.bytes, whole_lines(conversion_bytes(plan.graph))});
     need.caches = std::max(need.caches, plan.activations.cache_bytes);
     need.workspace = std::max(need.workspace, plan.workspace_bytes);
     need.stored = std::max(need.stored, plan.stored_bytes());

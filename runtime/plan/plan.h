@@ -125,7 +125,7 @@ struct MemoryNeed {
   std::size_t optimizer_state = 0;
   std::size_t averages = 0;  ///< of parameters
   std::size_t caches = 0;
-  std::size_t activations = 0;
+  std::size_t activations = 0;  ///< where between steps parameters are brought into the layout of files, too
   std::size_t workspace = 0;
   std::size_t batch_slots = 0;
   std::size_t stored = 0;      ///< samples that the device keeps

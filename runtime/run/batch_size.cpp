@@ -17,6 +17,7 @@
 #include "runtime/predict/gpu_factors.h"
 #include "runtime/run/practice_replica.h"
 #include "runtime/run/run_plans.h"
+#include "runtime/step/cuda_graph_policy.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -87,7 +88,8 @@ double seconds_of_step(Options options, std::int64_t batch, const TrainingTask& 
   const RunPlans plans = plan_run(options, task, batching, session, std::nullopt);
   PracticeReplica replica(options, plans.all, *session.device, *session.communicator);
   const bool one_length = session.world.size == 1 || plans.lengths.training.empty();
-  if (can_replay && one_length && options.cuda_graph != "off") replica.replay();
+  if (can_replay && one_length && options.cuda_graph != "off")
+    replica.replay(without_graph(options.cuda_graph));
   for (int step = 0; step < warm_up_steps; ++step) replica.run(plans.full_batch());
   double mine = std::numeric_limits<double>::infinity();
   for (int step = 0; step < timed_steps; ++step) mine = std::min(mine, replica.run(plans.full_batch()));

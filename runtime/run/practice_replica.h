@@ -26,7 +26,7 @@ class PracticeReplica {
                   comm::Communicator& node);
 
   /// From now on steps are replayed as CUDA graphs, from the third of a plan on.
-  void replay() { executor_.use_graphs(); }
+  void replay(Executor::WithoutGraph without) { executor_.use_graphs(without); }
 
   /// Returns the seconds that it took.
   double run(const Plan& plan);

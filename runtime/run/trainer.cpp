@@ -156,7 +156,7 @@ void Trainer::agree_on_cuda_graphs(const StepTiming& timing) {
   std::array votes{cuda_graph_policy_.wants_graphs() ? 1.0 : 0.0};
   session_.communicator->all_reduce_sum(votes);
   cuda_graph_policy_.decide(votes[0] > 0);
-  if (votes[0] > 0) executor_->use_graphs();
+  if (votes[0] > 0) executor_->use_graphs(without_graph(options_.cuda_graph));
 }
 
 void Trainer::first_step_done() {
@@ -209,6 +209,7 @@ void Trainer::save_checkpoint() {
   state.machine = machine_;
   state.algorithms = plans_.constraints.algorithms;
   state.replayed = cuda_graph_policy_.decision();
+  if (executor_->walks_without_graph()) state.replayed = false;
   checkpointer_->save(std::move(state));
   metrics_.resume();
 }

@@ -115,7 +115,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   executor_ = std::make_unique<Executor>(*session_.device, *session_.communicator, *memory_);
   if (options_.detect_anomaly) executor_->detect_anomalies();
   if (syncs_launches(options_)) executor_->wait_after_each();
-  if (cuda_graph_policy_.from_the_start()) executor_->use_graphs();
+  if (cuda_graph_policy_.from_the_start()) executor_->use_graphs(without_graph(options_.cuda_graph));
   fill_store(session_, task_, memory_->stored());
   set_up_parameters();
   checkpointer_ = std::make_unique<Checkpointer>(

@@ -20,6 +20,10 @@ std::int64_t median_of(std::vector<StepTiming> timings, std::int64_t StepTiming:
 
 }  // namespace
 
+Executor::WithoutGraph without_graph(std::string_view option) {
+  return option == "on" ? Executor::WithoutGraph::fails : Executor::WithoutGraph::walks;
+}
+
 CudaGraphPolicy::CudaGraphPolicy(std::string_view option, std::string_view obstacle)
     : mode_(option == "on" ? Mode::on : Mode::off) {
   if (option == "on" && !obstacle.empty()) throw UsageError(fmt::format("--cuda-graph on: {}", obstacle));

@@ -8,6 +8,9 @@
 
 namespace lockstep::runtime {
 
+/// What `--cuda-graph` asks for where a step cannot be captured: `on` fails, `auto` goes on without.
+Executor::WithoutGraph without_graph(std::string_view option);
+
 /// `--cuda-graph auto|on|off`: whether, and from which step, steps are replayed as captured graphs.
 class CudaGraphPolicy {
  public:

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/log.h"
 #include "runtime/plan/print.h"
 
 namespace lockstep::runtime {
@@ -58,15 +59,38 @@ StepTiming Executor::run(const Plan& plan, std::size_t slot) {
 }
 
 void Executor::replay_or_walk(BoundPlan& plan, BoundSlot& slot) {
-  if (uses_graphs_ && slot.has_run && slot.graph == nullptr) {
-    slot.graph = device_.capture(stream(), [&] { walk(plan, slot); });
-  }
+  if (graphs_ && slot.has_run && slot.graph == nullptr && !plan.walks) capture(plan, slot);
   if (slot.graph != nullptr) {
     slot.graph->launch(stream());
   } else {
     walk(plan, slot);
   }
   slot.has_run = true;
+}
+
+/// Ranks train in step, and a collective in a graph needs its peers in graphs: all replay, or all walk. In an
+/// evaluation they do not exchange, and one may have fewer batches.
+void Executor::capture(BoundPlan& plan, BoundSlot& slot) {
+  std::string problem;
+  try {
+    slot.graph = device_.capture(stream(), [&] { walk(plan, slot); });
+  } catch (const DeviceError& error) {
+    if (graphs_ == WithoutGraph::fails || communicator_.failed()) throw;
+    problem = error.what();
+  }
+  if (graphs_ == WithoutGraph::fails) return;
+  const bool trains = plan.key.mode == Mode::train;
+  const bool together = trains && communicator_.stream_ordered();
+  const std::vector<std::string> problems =
+      together ? communicator_.all_gather(problem) : std::vector{problem};
+  const auto first = std::ranges::find_if(problems, [](const std::string& text) { return !text.empty(); });
+  if (first == problems.end()) return;
+  plan.walks = true;
+  walks_without_graph_ = walks_without_graph_ || trains;
+  for (BoundSlot& each : plan.slots) each.graph.reset();
+  if (!together || first - problems.begin() == communicator_.world().rank)
+    log::warn("{} cannot be replayed as a CUDA graph, and is walked: {}",
+              trains ? "a step" : "an evaluation's batch", *first);
 }
 
 void Executor::walk(const BoundPlan& plan, const BoundSlot& slot) {

@@ -43,9 +43,13 @@ class Executor {
   /// The compute stream: writes to a plan's inputs are ordered on it.
   kernels::Stream& stream() { return *streams_.front(); }
 
+  /// Where the device cannot make a graph of a plan: a DeviceError, or a warning, and the plan is walked.
+  enum class WithoutGraph { fails, walks };
   /// From now on a plan is captured the second time it runs on a slot, and replayed after that: the first
   /// run loads modules, which a capture must not do.
-  void use_graphs() { uses_graphs_ = true; }
+  void use_graphs(WithoutGraph without = WithoutGraph::fails) { graphs_ = without; }
+  /// Whether training steps are walked because there is no graph of them; the same on all ranks.
+  bool walks_without_graph() const { return walks_without_graph_; }
 
   /// From now on, before the first launch: NonFiniteError names the first kernel whose result is not finite.
   /// Not with graphs.
@@ -120,6 +124,7 @@ class Executor {
   struct BoundPlan {
     PlanKey key;
     std::size_t labels = 0;  ///< of its steps, in `step_tracker_`
+    bool walks = false;      ///< there can be no graph of it
     std::array<BoundSlot, batch_slot_count> slots;
   };
 
@@ -136,6 +141,7 @@ class Executor {
   void bind_queued(const BoundStep& next, BoundSlot& slot, bool continues);
   BoundStep bind_step(const Plan& plan, const Step& step) const;
   void replay_or_walk(BoundPlan& plan, BoundSlot& slot);
+  void capture(BoundPlan& plan, BoundSlot& slot);
   void walk(const BoundPlan& plan, const BoundSlot& slot);
   void walk_queued(std::size_t part);
   void run(const BoundStep& step);
@@ -155,7 +161,8 @@ class Executor {
   std::vector<std::vector<BoundStep>> queued_;
   const BoundSlot* completing_ = nullptr;  ///< has the deferred steps of `has_left_updates_`
   bool has_left_updates_ = false;
-  bool uses_graphs_ = false;
+  std::optional<WithoutGraph> graphs_;  ///< none: all is walked
+  bool walks_without_graph_ = false;
   bool waits_after_each_ = false;
   std::optional<AnomalyDetector> anomalies_;
   std::vector<Clock::time_point>* step_ends_ = nullptr;

@@ -55,6 +55,12 @@ class ReplicaMemory {
     if (averages_ == nullptr) return {};
     return {static_cast<std::byte*>(averages_->data()), parameter_bytes_};
   }
+  /// Of the activations, which nothing reads between two steps: holds any parameter on its way between its
+  /// arena and files (`conversion_bytes`). Empty behind `keep_weights`.
+  std::span<std::byte> idle_between_steps() const {
+    if (activations_ == nullptr) return {};
+    return {static_cast<std::byte*>(activations_->data()), activations_->bytes()};
+  }
   /// The ranges that one exchange of that bucket sums: gradients, and with the last bucket the control block.
   std::vector<comm::ArenaRange> exchanged(const Bucket& bucket) const;
   std::vector<comm::ArenaRange> exchanged(const StatisticsSlice& slice) const {

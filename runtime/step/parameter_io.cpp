@@ -1,7 +1,7 @@
 #include "runtime/step/parameter_io.h"
 
 #include <algorithm>
-#include <cstring>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,12 +10,12 @@
 #include "kernels/base/half.h"
 #include "kernels/base/hash.h"
 #include "kernels/base/philox.h"
-#include "kernels/base/safetensors.h"
 #include "kernels/base/typed_words.h"
 #include "kernels/cast.h"
 #include "kernels/dispatch.h"
 #include "kernels/reorder.h"
 #include "runtime/plan/bucket.h"
+#include "runtime/plan/file_layout.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -25,22 +25,26 @@ template <class Op>
 void convert(kernels::Device& device, kernels::Stream& stream, const Op& op, const kernels::TensorDesc& from,
              void* source, const kernels::TensorDesc& to, void* target) {
   const kernels::KernelPtr kernel = kernels::kernel_for(device, op, {.inputs = {from}, .outputs = {to}});
-  const auto workspace = device.allocate(std::max<std::size_t>(kernel->workspace_bytes(), 64));
+  const auto workspace = device.allocate(kernel->workspace_bytes());
   void* const args[] = {source, target};
   kernel->bind(args, workspace->data())->launch(stream);
   stream.synchronize();
 }
 
-/// As files hold it: row-major, or with the outputs side by side, whatever the shape of the inputs.
-kernels::TensorDesc in_file(const model::Value& value, bool transposed) {
-  const Shape& shape = value.type.shape;
-  kernels::Layout layout = kernels::Layout::row_major(shape);
-  if (transposed) {
-    for (std::size_t axis = 1; axis < shape.rank(); ++axis) layout.strides[axis] *= shape[0];
-    layout.strides[0] = 1;
-  }
-  return {.dtype = value.type.dtype, .shape = shape, .layout = layout};
-}
+/// Memory between an arena and a file: a run that fills its GPU has none for more than was planned. Only
+/// where the replica has given back all but the weights it is memory of its own.
+class Staging {
+ public:
+  Staging(kernels::Device& device, const ReplicaMemory& memory, std::size_t bytes)
+      : own_(memory.idle_between_steps().size() < bytes ? device.allocate(bytes) : nullptr),
+        data_(own_ != nullptr ? own_->data() : memory.idle_between_steps().data()) {}
+
+  void* data() const { return data_; }
+
+ private:
+  std::unique_ptr<kernels::Memory> own_;
+  void* data_;
+};
 
 }  // namespace
 
@@ -169,15 +173,16 @@ const model::ValueType& ParameterIO::type_of(const ParameterSlot& slot) const {
 void ParameterIO::write(const ParameterSlot& slot, std::span<const float> values) {
   const model::Value& value = plan_.graph.value(slot.value);
   const auto stream = device_.make_stream();
-  if (value.type.dtype != DType::f32) {
+  if (lies_as_in_file(value, slot.file_transposed)) {
     device_.copy_to_device(slot.data, values.data(), values.size_bytes(), *stream);
+    if (slot.copy != nullptr) device_.copy_to_device(slot.copy, values.data(), values.size_bytes(), *stream);
     return stream->synchronize();
   }
-  const auto staging = device_.allocate(values.size_bytes());
-  device_.copy_to_device(staging->data(), values.data(), values.size_bytes(), *stream);
+  const Staging staging(device_, memory_, values.size_bytes());
+  device_.copy_to_device(staging.data(), values.data(), values.size_bytes(), *stream);
   for (void* const target : {slot.data, slot.copy}) {
     if (target != nullptr)
-      convert(device_, *stream, kernels::Reorder{}, in_file(value, slot.file_transposed), staging->data(),
+      convert(device_, *stream, kernels::Reorder{}, in_file(value, slot.file_transposed), staging.data(),
               stored(value), target);
   }
 }
@@ -265,17 +270,15 @@ void ParameterIO::read(const std::vector<ParameterSlot>& slots, std::vector<Name
     tensor.dtype = is_half(dtype) ? DType::f32 : dtype;
     tensor.values.resize(bytes_of(tensor.dtype, tensor.shape) / sizeof(float));
     const std::size_t bytes = bytes_of(dtype, tensor.shape);
-    if (dtype == DType::i64) {
-      device_.copy_to_host(tensor.values.data(), slot.data, bytes, *stream);
-      stream->synchronize();
-      continue;
+    const bool as_it_is = lies_as_in_file(value, slot.file_transposed);
+    const Staging staging(device_, memory_, as_it_is ? 0 : bytes);
+    if (!as_it_is) {
+      convert(device_, *stream, kernels::Reorder{}, stored(value), slot.data,
+              in_file(value, slot.file_transposed), staging.data());
     }
-    const auto staging = device_.allocate(bytes);
-    convert(device_, *stream, kernels::Reorder{}, stored(value), slot.data,
-            in_file(value, slot.file_transposed), staging->data());
-    device_.copy_to_host(tensor.values.data(), staging->data(), bytes, *stream);
+    device_.copy_to_host(tensor.values.data(), as_it_is ? slot.data : staging.data(), bytes, *stream);
     stream->synchronize();
-    if (value.type.dtype == DType::bf16) widen_in_place(tensor.values);
+    if (dtype == DType::bf16) widen_in_place(tensor.values);
   }
 }
 

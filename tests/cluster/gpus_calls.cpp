@@ -90,4 +90,11 @@ TEST_CASE("a training step on a GPU allocates nothing, makes nothing, and does n
   CHECK(more.at("cudaMalloc") == 0);
 }
 
+TEST_CASE("a checkpoint takes no memory of the GPU, though filters lie otherwise in files") {
+  const Words options =
+      images_in_buckets + sgd + Words{"--model=convnet", "--batch-size=8", "--device=cuda", "--max-steps=3"};
+  const long without = calls_of_run(1, options)["cudaMalloc"];
+  CHECK(calls_of_run(1, options + Words{"--checkpoint-every=1"})["cudaMalloc"] == without);
+}
+
 }  // namespace lockstep::tests

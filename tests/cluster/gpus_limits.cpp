@@ -171,6 +171,26 @@ TEST_CASE("a model that no batch makes small enough is told so") {
   CHECK(run.output().find("not even --batch-size 1 fits") != std::string::npos);
 }
 
+TEST_CASE("a run that just fits a GPU's memory starts and saves there, however large a parameter is") {
+  give_gpus(1);
+  const TemporaryFolder folder;
+  const auto run_with = [&](std::int64_t mebibytes) {
+    const Variable memory("SIMGPU_MEMORY_MB", std::to_string(mebibytes));
+    Program run(trainer_words(
+        1,
+        Words{"--model=mlp", "--dataset=synthetic", "--samples=2", "--image-shape=3x192x192",
+              "--batch-size=2", "--optimizer=sgd", "--max-steps=1", "--checkpoint-every=1", "--eval-every=0",
+              "--device=cuda", "--run-dir", (folder.path() / std::to_string(mebibytes)).string()}));
+    return std::pair(run.wait_for_end(), run.output());
+  };
+  const auto [refused, words] = run_with(64);
+  REQUIRE(refused == 4);
+  const std::int64_t needed = number_between(words, "of GPU memory (", " bytes)");
+  const auto [code, output] = run_with(needed / (1 << 20) + 1);
+  INFO(output);
+  CHECK(code == 0);
+}
+
 TEST_CASE("what a run holds is what its plan said, however it exchanges") {
   const int ranks = GENERATE(1, 2);
   const std::string backend = GENERATE("nccl", "host");

@@ -34,6 +34,19 @@ TEST_CASE("--sync-launch names layer, op and kernel of an error that comes late 
   CHECK_THAT(output_of_faulty_run(1, {}), contains("rank 0, " + named));
 }
 
+TEST_CASE("what the driver refuses is a fault of the program, and nobody is sent to look at the hardware") {
+  const std::string function = GENERATE("cudaLaunchKernel", "cudaMemGetInfo");
+  CAPTURE(function);
+  give_gpus(1);
+  const Variable fault("SIMGPU_FAIL_CALL", function + "@1");
+  const TemporaryFolder folder;
+  Program run(trainer_words(1, short_run + Words{"--run-dir", (folder / "run").string()}));
+  const int code = run.wait_for_end();
+  INFO(run.output());
+  CHECK(code == 4);
+  CHECK_THAT(run.output(), contains("report it with what `trainer devices` prints") && !contains("Xid"));
+}
+
 TEST_CASE("--sync-launch changes no bit, and there are no graphs with it") {
   const int ranks = GENERATE(1, 2);
   CAPTURE(ranks);

@@ -61,6 +61,11 @@ std::uint64_t call_count(std::string_view function);
 /// Counts a call of a library's that is none of CUDA's, for call_count and SIMGPU_CALLS.
 void count_call(std::string_view function);
 
+/// For a call of a library's at its beginning: the mistake "error left behind" if an earlier call of this
+/// thread has failed and nobody asked for its error, as `cudaErrorNotReady` of a query. Libraries look at
+/// cudaGetLastError behind their own launches.
+void refuse_error_left_behind(std::string_view function);
+
 /// A mistake of the program under test, e.g. {"missing event", "…who, where, the hint"}: written to stderr as
 /// `simgpu: KIND: TEXT`, then the process ends with code 86; a test may install a handler that throws
 /// instead.

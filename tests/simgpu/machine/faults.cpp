@@ -27,7 +27,8 @@ void Faults::note(std::string_view function) {
 bool Faults::count(std::string_view function) {
   note(function);
   const std::lock_guard lock(mutex_);
-  const bool fails = !gives_back(function) && ++total_ == fail_call_;
+  const bool counts = fail_function_.empty() ? !gives_back(function) : function == fail_function_;
+  const bool fails = counts && ++total_ == fail_call_;
   // So that who counts up knows a failure that was passed over from a call that never came.
   if (fails) std::fprintf(stderr, "simgpu: call %ju fails on demand\n", static_cast<std::uintmax_t>(total_));
   return fails;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace simgpu {
 
@@ -15,7 +16,9 @@ class Faults {
  public:
   using Calls = std::map<std::string, std::uint64_t, std::less<>>;
 
-  Faults(std::uint64_t fail_call, std::uint64_t fail_run) : fail_call_(fail_call), fail_run_(fail_run) {}
+  /// The call that is to fail is one of all, or of `fail_function`'s.
+  Faults(std::uint64_t fail_call, std::string fail_function, std::uint64_t fail_run)
+      : fail_call_(fail_call), fail_function_(std::move(fail_function)), fail_run_(fail_run) {}
 
   /// True: this is the call that is to fail.
   bool count(std::string_view function);
@@ -29,7 +32,8 @@ class Faults {
  private:
   mutable std::mutex mutex_;
   std::uint64_t fail_call_;
-  std::uint64_t total_ = 0;
+  std::string fail_function_;  ///< empty: any
+  std::uint64_t total_ = 0;    ///< calls that count
   std::uint64_t fail_run_;
   std::uint64_t runs_ = 0;
   Calls calls_;

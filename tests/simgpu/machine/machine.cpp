@@ -41,7 +41,7 @@ MachinePtr& the_machine() {
 
 Machine::Machine(const Settings& chosen)
     : settings(chosen),
-      faults(chosen.fail_call, chosen.fail_run),
+      faults(chosen.fail_call, chosen.fail_function, chosen.fail_run),
       memory(chosen),
       scheduler(chosen, mutex, memory),
       streams(chosen, scheduler),
@@ -70,10 +70,13 @@ void Machine::write_calls() const {
 }
 
 void Machine::let_fail(Operation& operation) {
-  if (settings.fail_run == 0 || !computes(operation)) return;
+  const bool may_fail = computes(operation) || operation.kind == Operation::Kind::collective;
+  if (settings.fail_run == 0 || !may_fail) return;
   if ((operation.name + " " + operation.site).find(settings.fail_kernel) == std::string::npos) return;
-  operation.run = [this, run = std::move(operation.run)] {
-    if (!faults.is_failing_run()) return run();
+  // A collective is asked again until its peers are there: that is one run.
+  operation.run = [this, run = std::move(operation.run), goes_well = false]() mutable {
+    goes_well = goes_well || !faults.is_failing_run();
+    if (goes_well) return run();
     const std::lock_guard guard(mutex);
     sticky_error = cudaErrorIllegalAddress;
     return true;

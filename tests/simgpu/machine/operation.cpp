@@ -50,6 +50,14 @@ void register_range(const void* address, std::size_t bytes) {
   block->ranges[begin] = begin + bytes;
 }
 
+void refuse_error_left_behind(std::string_view function) {
+  const cudaError_t left = last_error();
+  if (left == cudaSuccess || is_sticky(left)) return;
+  report_mistake("error left behind",
+                 std::string(function) + " would take " + cudaGetErrorName(left) +
+                     " of an earlier call for its own error; ask cudaGetLastError where that was expected");
+}
+
 void count_call(std::string_view function) {
   machine().faults.note(function);
 }

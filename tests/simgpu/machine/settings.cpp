@@ -55,6 +55,15 @@ void set_policy(Settings& settings) {
   }
 }
 
+void set_failing_call(Settings& settings) {
+  const auto text = variable("SIMGPU_FAIL_CALL");
+  if (text.empty()) return;
+  const std::size_t at = text.rfind('@');
+  const bool names_function = at != std::string_view::npos;
+  if (names_function) settings.fail_function = text.substr(0, at);
+  settings.fail_call = number(names_function ? text.substr(at + 1) : text, "SIMGPU_FAIL_CALL");
+}
+
 void set_failing_kernel(Settings& settings) {
   const auto text = variable("SIMGPU_FAIL_KERNEL");
   if (text.empty()) return;
@@ -89,9 +98,9 @@ Settings settings_from_environment() {
   set_number("SIMGPU_CODE", settings.code);
   set_number("SIMGPU_HELD", settings.held);
   set_number("SIMGPU_MEMORY_MB", settings.device_bytes, std::uint64_t{1} << 20);
-  set_number("SIMGPU_FAIL_CALL", settings.fail_call);
   set_number("SIMGPU_LEAKS", settings.report_leaks);
   set_number("CUDA_LAUNCH_BLOCKING", settings.launch_blocking);
+  set_failing_call(settings);
   set_failing_kernel(settings);
   set_policy(settings);
   settings.trace = file_of_this_process("SIMGPU_TRACE");

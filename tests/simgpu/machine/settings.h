@@ -21,6 +21,7 @@ struct Settings {
   int held = -1;  ///< physical number of one that nobody may choose
   std::size_t pinned_bytes = std::size_t{1} << 32;  ///< of all pinned memory; pages count when touched
   std::uint64_t fail_call = 0;                      ///< the call, counted from 1, that fails; 0: none
+  std::string fail_function;                        ///< whose calls are counted; empty: all
   std::string fail_kernel;       ///< part of the name or place of launch of a kernel that fails
   std::uint64_t fail_run = 0;    ///< which of its runs, counted from 1; 0: none
   bool launch_blocking = false;  ///< CUDA_LAUNCH_BLOCKING: a launch returns when the kernel has ended

@@ -197,7 +197,10 @@ class SimulatedConvolution : public DnnCall {
       for (Placed& operand : placed) operand.deliver(relu, own);
       own.wait();
     };
-    check(call.enqueue(stream, compute), "cannot launch a convolution");
+    const cudaError_t result = call.enqueue(stream, compute);
+    if (result == cudaSuccess) return;
+    check_gpu("cannot launch a convolution", stream);
+    throw DeviceError(fmt::format("cuDNN: cannot launch: {}", cudaGetErrorString(result)));
   }
 
  private:

@@ -221,8 +221,10 @@ class SimulatedGemm : public Gemm {
     }
     if (spec_.epilogue == Epilogue::gelu_gradient) call.reads(operands.pre, pre_bytes());
     if (spec_.keeps_pre) call.writes(operands.pre, pre_bytes());
-    check(call.enqueue(stream, [spec = spec_, operands] { compute(spec, operands); }),
-          "cannot launch a product");
+    const cudaError_t result = call.enqueue(stream, [spec = spec_, operands] { compute(spec, operands); });
+    if (result == cudaSuccess) return;
+    check_gpu("cannot launch a product", stream);
+    throw DeviceError(fmt::format("cuBLASLt: cannot launch a product: {}", cudaGetErrorString(result)));
   }
 
  private:

@@ -48,6 +48,7 @@ OneThread::~OneThread() {
 LibraryCall::LibraryCall(std::string name, void* workspace, std::size_t workspace_alignment)
     : operation_{.kind = Operation::Kind::library, .name = std::move(name), .accesses = {}, .run = {}},
       workspace_(workspace) {
+  refuse_error_left_behind(operation_.name);
   writes(workspace, library_workspace_bytes);
   if (reinterpret_cast<std::uintptr_t>(workspace) % workspace_alignment != 0) {
     report_mistake("misaligned workspace", operation_.name + ": the workspace is not aligned to " +

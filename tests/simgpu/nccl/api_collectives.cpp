@@ -57,6 +57,7 @@ void require_only_rank_here(const Communicator& rank, const Call& call) {
 }
 
 ncclResult_t issue(const Call& call, const void* send, void* receive, ncclComm_t comm, cudaStream_t stream) {
+  simgpu::refuse_error_left_behind(function_name(call.kind));
   Group& group = Group::of_this_thread();
   const ncclResult_t result = answer([&] {
     Issued issued{Library::instance().find(comm), call, send, receive, stream};

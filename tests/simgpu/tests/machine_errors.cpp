@@ -57,6 +57,19 @@ TEST_CASE("the call that is to fail fails, in the way of its kind") {
   }
 }
 
+TEST_CASE("the call that is to fail may be one of a function's") {
+  const FreshMachine fresh([](Settings& settings) {
+    settings.fail_call = 2;
+    settings.fail_function = "cudaStreamCreate";
+  });
+  void* block = nullptr;
+  cudaStream_t stream = nullptr;
+  for (int i = 0; i < 3; ++i) CHECK(cudaMalloc(&block, 4) == cudaSuccess);
+  CHECK(cudaStreamCreate(&stream) == cudaSuccess);
+  CHECK(cudaStreamCreate(&stream) == cudaErrorMemoryAllocation);
+  CHECK(cudaStreamCreate(&stream) == cudaSuccess);
+}
+
 TEST_CASE("after a sticky error nothing works any more") {
   const FreshMachine fresh([](Settings& settings) { settings.fail_call = 1; });
   void* block = nullptr;

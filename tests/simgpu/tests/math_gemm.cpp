@@ -6,6 +6,7 @@
 #include "kernels/cuda/gemm.h"
 #include "tests/simgpu/tests/machine_support.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 
 namespace simgpu::test {
 namespace {
@@ -15,6 +16,8 @@ using lockstep::kernels::gemm_algorithms;
 using lockstep::kernels::GemmSpec;
 using lockstep::kernels::Precision;
 using lockstep::kernels::prepare_gemm;
+using lockstep::tests::contains;
+using lockstep::tests::message_of;
 using Epilogue = GemmSpec::Epilogue;
 
 /// Small whole numbers, some below zero: products and their sums are exact.
@@ -260,6 +263,30 @@ TEST_CASE("a workspace that is an operand or the result too spoils the product")
   launch.workspace = GENERATE(false, true) ? launch.c : launch.a;
   launch.run();
   CHECK(std::isnan(read_floats(launch.c, 1)[0]));
+}
+
+TEST_CASE("an error that an earlier call has left is not for a library to find") {
+  const FreshMachine fresh;
+  const Problem problem({4, 4, 4});
+  const Launch launch(problem);
+  CHECK(cudaSetDevice(99) == cudaErrorInvalidDevice);
+  CHECK(mistake_in([&] { launch.run(); }) == "error left behind");
+  CHECK(cudaGetLastError() == cudaErrorInvalidDevice);
+  CHECK(mistake_in([&] { launch.run(); }) == "none");
+}
+
+TEST_CASE("a library's refusal has its words, unless the GPU has failed") {
+  const bool has_failed = GENERATE(false, true);
+  const FreshMachine fresh([=](Settings& settings) {
+    settings.policy = Policy::eager;
+    (has_failed ? settings.fail_run : settings.fail_call) = 1;
+    (has_failed ? settings.fail_kernel : settings.fail_function) = "gemm";
+  });
+  const Problem problem({4, 4, 4});
+  const Launch launch(problem);
+  CHECK_THAT(message_of<lockstep::DeviceError>([&] { launch.run(); }),
+             contains(has_failed ? "cuda: cannot launch a product: an illegal memory access"
+                                 : "cuBLASLt: cannot launch a product: too many resources"));
 }
 
 }  // namespace simgpu::test

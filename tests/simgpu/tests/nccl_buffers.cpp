@@ -42,6 +42,22 @@ TEST_CASE("windows are registered by all ranks or none, in memory of ncclMemAllo
   check_all(freed, mistake, "deregister it first");
 }
 
+TEST_CASE("an error that an earlier call has left is not for NCCL to find", "[simgpu]") {
+  const bool asks = GENERATE(false, true);
+  const auto outcomes = with_buffer(1, [&](Rank& own, float* values) {
+    cudaSetDevice(99);
+    if (asks) cudaGetLastError();
+    sum(own, values);
+    check(cudaStreamSynchronize(own.stream));
+    own.close();
+  });
+  if (asks) {
+    CHECK(complaints(outcomes) == "");
+  } else {
+    check_all(outcomes, mistake, "error left behind: ncclAllReduce would take cudaErrorInvalidDevice");
+  }
+}
+
 TEST_CASE("buffers are device memory, and one or apart", "[simgpu]") {
   const auto host = with_buffer(1, [](Rank& own, float* values) {
     std::vector<float> here(10);

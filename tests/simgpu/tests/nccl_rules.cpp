@@ -210,6 +210,7 @@ TEST_CASE("an injected failure is an asynchronous error that an abort ends", "[s
     sum_and_look_later(own, values);
     if (own.rank == 1) {
       while (own.poll() == ncclSuccess) cudaStreamQuery(own.stream);
+      cudaGetLastError();
       require(own.poll() == ncclSystemError, "which");
       require(ncclAllReduce(values, values, 1, ncclFloat32, ncclSum, own.comm, own.stream) == ncclSystemError,
               "still in use");

@@ -90,15 +90,46 @@ TEST_CASE("a rendezvous that NCCL refuses at once has NCCL's reason", "[nccl]") 
     ::signal(SIGXFSZ, SIG_IGN);
     constexpr rlimit nothing{.rlim_cur = 0, .rlim_max = 0};
     require(::setrlimit(RLIMIT_FSIZE, &nothing) == 0, "setrlimit");
-    const std::string said = tests::message_of<CommError>(
+    const std::string said = tests::message_of<DeviceError>(
         [&] { make_communicator(local_world(rank, 1, run_id), options(60, "nccl"), *alone.device); });
     for (const auto& file : std::filesystem::directory_iterator("/dev/shm")) {
       const std::string own = "simgpu-nccl-" + std::to_string(::getpid()) + "-";
       if (file.path().filename().string().starts_with(own)) std::filesystem::remove(file);
     }
-    require(said == "NCCL's rendezvous: NCCL: unhandled system error: shared memory: File too large", said);
+    require(
+        said.starts_with(
+            "NCCL's rendezvous: NCCL: unhandled system error: shared memory: File too large; NCCL_DEBUG") &&
+            said.ends_with("--backend host goes without NCCL"),
+        said);
   });
   CHECK(errors == std::vector<std::string>(1));
+}
+
+TEST_CASE("what NCCL is the first to notice of this rank's GPU is no peer's, and ends all ranks", "[nccl]") {
+  const bool has_failed = GENERATE(false, true);  // or NCCL's launch alone
+  CAPTURE(has_failed);
+  const std::string words =
+      has_failed
+          ? "cuda: enqueueing: an illegal memory access was encountered (cudaErrorIllegalAddress); this "
+            "kernel or one before it failed: --sync-launch names it"
+          : "enqueueing: NCCL: unhandled cuda error: enqueueing ncclAllReduce";
+  const std::string said = "NCCL all-reduce (bucket 3, fc1.weight): " + words;
+  const std::string run_id = fresh_run_id();
+  const auto errors = run_ranks(2, [&](int rank) {
+    setenv("SIMGPU_POLICY", "eager", 1);
+    if (rank == 1) setenv(has_failed ? "SIMGPU_FAIL_KERNEL" : "SIMGPU_FAIL_CALL", "ncclAllReduce@1", 1);
+    GpuRank own(rank, 2, run_id, options(60));
+    own.allocate();
+    const auto sum = [&] {
+      own.sum();
+      own.wait();
+    };
+    const std::string error =
+        rank == 1 ? tests::message_of<DeviceError>(sum) : tests::message_of<CommError>(sum);
+    require(error.find(said) != std::string::npos, error);
+    require(rank == 1 || error.find("rank 1: NCCL all-reduce") != std::string::npos, error);
+  });
+  CHECK(errors == std::vector<std::string>(2));
 }
 
 TEST_CASE("an abort for any reason ends a wait", "[nccl]") {

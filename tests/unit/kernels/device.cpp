@@ -9,6 +9,7 @@
 #include <string>
 
 #include "kernels/base/error.h"
+#include "tests/support/message_of.h"
 #include "tests/unit/kernels/harness.h"
 
 using namespace lockstep::kernels;
@@ -106,4 +107,20 @@ TEST_CASE("copies") {
   device().copy_to_host(back, memory->data(), sizeof back, *stream);
   stream->synchronize();
   CHECK(back[2] == 3);
+}
+
+TEST_CASE("a step that cannot be captured says how to go without, and its stream works on") {
+  if (!device().has_graphs()) return;
+  const auto stream = device().make_stream();
+  const std::string message = lockstep::tests::message_of<lockstep::DeviceError>(
+      [&] { device().capture(*stream, [] { throw lockstep::DeviceError("too many registers"); }); });
+  CHECK_THAT(message, lockstep::tests::contains("--cuda-graph off") &&
+                          lockstep::tests::contains("too many registers"));
+  const int host = 5;
+  int back = 0;
+  const auto memory = device().allocate(sizeof host);
+  device().copy_to_device(memory->data(), &host, sizeof host, *stream);
+  device().copy_to_host(&back, memory->data(), sizeof back, *stream);
+  stream->synchronize();
+  CHECK(back == 5);
 }
