@@ -42,7 +42,7 @@ std::optional<std::pair<int, int>> first_equals(const std::vector<DeviceInfo>& d
 }
 
 std::string physical_key(const DeviceInfo& device) {
-  return device.gpu.host + ' ' + device.gpu.physical;
+  return device.gpu.key();
 }
 
 }  // namespace

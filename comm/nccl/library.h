@@ -20,6 +20,9 @@ struct GpuIdentity {
   std::string physical;  ///< the GPU, or the part of one (MIG), on it
   std::string
       to_nccl;  ///< host and GPU as NCCL sees them: ranks with equal texts cannot join one communicator
+
+  /// Equal where ranks share a GPU.
+  std::string key() const { return host + ' ' + physical; }
 };
 GpuIdentity gpu_identity(kernels::Device& device);
 

@@ -21,7 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t header_numbers = 256;
 constexpr std::size_t header_bytes = header_numbers * sizeof(std::int32_t);
-constexpr std::int64_t gpt2_end_of_text = 50256;
 constexpr std::int64_t llama3_begin_of_text = 128000;
 
 /// Of llm.c (dev/data/data_common.py).

@@ -14,6 +14,9 @@
 
 namespace lockstep::data {
 
+/// "<|endoftext|>", the last token of GPT-2's vocabulary.
+inline constexpr std::int64_t gpt2_end_of_text = 50256;
+
 /// A file of token ids, mapped.
 struct TokenFile {
   std::filesystem::path path;

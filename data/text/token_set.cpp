@@ -75,10 +75,17 @@ bool are_documents_listed(const TokenFile& file, const WindowRule& rule) {
   return file.documents && !rule.boundary;
 }
 
+/// In a larger vocabulary than GPT-2's its end of text is the number of a word.
+bool is_a_word(std::int64_t boundary, const TokenFile& file) {
+  return boundary == gpt2_end_of_text && file.tokens.width() > 2 &&
+         file.tokens.find_at_least(boundary + 1) < file.tokens.size();
+}
+
 /// Where documents begin, or the tokens that part them are.
 std::vector<std::int64_t> starts_in(const TokenFile& file, const WindowRule& rule) {
   if (are_documents_listed(file, rule)) return *file.documents;
   for (const std::int64_t token : boundary_tokens(file, rule)) {
+    if (!rule.boundary && is_a_word(token, file)) continue;
     std::vector<std::int64_t> places = file.tokens.positions_of(token);
     if (!places.empty()) return places;
   }

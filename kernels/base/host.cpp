@@ -43,15 +43,7 @@ CpuList affinity_mask() {
 }
 
 std::string format_cpu_list(const CpuList& cpus) {
-  std::string text;
-  for (std::size_t first = 0; first < cpus.size();) {
-    std::size_t last = first;
-    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
-    if (!text.empty()) text += ',';
-    text += first == last ? fmt::format("{}", cpus[first]) : fmt::format("{}-{}", cpus[first], cpus[last]);
-    first = last + 1;
-  }
-  return text;
+  return ranges_of(cpus, std::string::npos);
 }
 
 CpuList parse_cpu_list(const std::string& text) {

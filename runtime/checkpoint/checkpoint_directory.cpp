@@ -111,8 +111,8 @@ void warn_of_latest_once(const fs::path& latest, const std::string& reason) {
 void warn_of_old_once(const fs::path& checkpoint, const std::string& reason) {
   static std::once_flag once;
   std::call_once(once, [&] {
-    log::warn("{} cannot be removed, as --keep wants: {}; such checkpoints stay", checkpoint.string(),
-              reason);
+    log::warn("{} cannot be removed, as --keep wants: {}; what is left of such checkpoints stays",
+              checkpoint.string(), reason);
   });
 }
 
@@ -141,15 +141,23 @@ std::error_code protection_of(const fs::path& checkpoint) {
   return {errno, std::generic_category()};
 }
 
+bool has_all_files(const fs::path& checkpoint) {
+  return is_there(checkpoint / manifest_file) &&
+         std::ranges::all_of(checkpoint_files, [&](const char* name) { return is_there(checkpoint / name); });
+}
+
 /// What kept it or a part of it from being removed. It is hidden by one rename first, so that no reader sees
-/// a half-removed checkpoint; one that is protected keeps its name.
+/// a half-removed checkpoint; one that is protected keeps its name, or gets it back if it is whole.
 std::error_code remove_checkpoint(const fs::path& checkpoint) {
   if (const std::error_code protection = protection_of(checkpoint)) return protection;
   const fs::path hidden =
       checkpoint.parent_path() / fmt::format(".{}.{}.old", checkpoint.filename().string(), random_hex(8));
   std::error_code error;
   fs::rename(checkpoint, hidden, error);
-  if (!error) fs::remove_all(hidden, error);
+  if (error) return error;
+  fs::remove_all(hidden, error);
+  std::error_code ignored;  // then it stays hidden, until `sweep` tries again
+  if (error && has_all_files(hidden)) fs::rename(hidden, checkpoint, ignored);
   return error;
 }
 

@@ -169,19 +169,20 @@ void hand_out(comm::Communicator& communicator, const RunDirectory& run_director
 
 /// What refuses the run because of it; empty if there is none.
 std::string later_one_of_another_course(const RunDirectory& run_directory, std::int64_t step,
-                                        const Settings& settings, const Settings& machine) {
+                                        const Settings& settings, const Settings& machine,
+                                        Activity* activity) {
   const CheckpointDirectory directory(run_directory.checkpoints());
   for (const std::int64_t later : directory.steps()) {
     if (later <= step) break;
     const fs::path folder = directory.path_of(later);
     try {
       const std::string text = course_differences(read_run_state(folder / "state.json"), settings, machine);
-      if (text.empty()) continue;
+      if (text.empty() || !damage_of(folder, activity).empty()) continue;
       return fmt::format(
           "--resume {}: {} is later and was made with {}, so --resume auto would go on from there: do that, "
           "give another --run-dir, or move later checkpoints away",
           run_directory.resume, folder.string(), text);
-    } catch (const DataError&) {  // damaged: `auto` passes it over
+    } catch (const DataError&) {  // damaged, too: `auto` passes it over
     }
   }
   return {};
@@ -234,7 +235,7 @@ void require_one_course(comm::Communicator& communicator, const RunDirectory& ru
     const Activity::Work work(activity, "looking at " + run_directory.checkpoints().string());
     // What is later than the newest whole one of a RUN is damaged.
     if (is_checkpoint(source_of(run_directory)))
-      problem = later_one_of_another_course(run_directory, step, settings, machine);
+      problem = later_one_of_another_course(run_directory, step, settings, machine, activity);
   }
   throw_any_problem<UsageError>(communicator, problem);
 }

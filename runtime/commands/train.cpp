@@ -66,8 +66,11 @@ int train(const std::vector<std::string>& arguments, const std::function<OpenTas
   Session session = open_session(options);
   keep_library_plans(session);
   return with_peers(session, options.timeout, [&](const SetRun& set_run) {
-    require_same_options(*session.communicator, options);
-    Trainer trainer(options, session, opened(open, options, session), stop_request);
+    require_same_options(*session.communicator, options, *session.device);
+    TrainingTask task = opened(open, options, session);
+    task.data_fingerprint = data::fingerprint_of(*task.train_set, session.activity.get());
+    require_same_data(*session.communicator, task, session.activity.get());
+    Trainer trainer(options, session, std::move(task), stop_request);
     set_run(trainer.folder());
     return trainer.run().stopped ? ExitCode::stopped : ExitCode::done;
   });

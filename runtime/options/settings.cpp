@@ -133,6 +133,13 @@ const TypedSetting* find_last(const TypedSettings& settings, std::string_view na
   return found == settings.rend() ? nullptr : &*found;
 }
 
+/// Than the one that files name.
+bool names_another_dataset(const TypedSettings& of_files, const TypedSettings& typed) {
+  const TypedSetting* const dataset = find_last(typed, "dataset");
+  const TypedSetting* const of_file = find_last(of_files, "dataset");
+  return dataset != nullptr && of_file != nullptr && folded(dataset->text) != folded(of_file->text);
+}
+
 /// What is typed wins also over what files say by an option of another name, which it would contradict.
 std::vector<std::string_view> names_set_aside(const TypedSettings& of_files, const TypedSettings& typed) {
   std::vector<std::string_view> names;
@@ -140,12 +147,9 @@ std::vector<std::string_view> names_set_aside(const TypedSettings& of_files, con
   if (find_last(typed, "global-batch") != nullptr) names.push_back("batch-size");
   const TypedSetting* const interval = find_last(typed, "eval-every");
   if (interval != nullptr && interval->text == "0") names.push_back("eval-samples");
-  // A place beside a data set's name is the place of that set; without one it is of any.
-  const TypedSetting* const dataset = find_last(typed, "dataset");
-  const TypedSetting* const of_place = find_last(of_files, "dataset");
-  if (dataset != nullptr && of_place != nullptr && folded(dataset->text) != folded(of_place->text)) {
-    names.push_back("data-dir");
-    names.push_back("target-file");
+  // A place and classes beside a data set's name are of that set; without one they are of any.
+  if (names_another_dataset(of_files, typed)) {
+    for (const char* name : {"data-dir", "target-file", "num-classes"}) names.emplace_back(name);
   }
   return names;
 }
@@ -200,6 +204,13 @@ TypedSettings with_files_read(const TypedSettings& typed) {
       std::ranges::copy(read_config_file(setting.text), std::back_inserter(settings));
     } else {
       others.push_back(setting);
+    }
+  }
+  if (names_another_dataset(settings, others)) {
+    // Written for the files' data set: nobody has typed these for the other one.
+    for (TypedSetting& setting : settings) {
+      const OptionEntry* const entry = find_entry(setting.name);
+      if (entry != nullptr && entry->group == "data") setting.of_a_run = true;
     }
   }
   const std::vector<std::string_view> set_aside = names_set_aside(settings, others);

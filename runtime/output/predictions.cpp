@@ -119,6 +119,7 @@ void PredictionOutput::keep_states(const FinalStates& states) {
 
 void PredictionOutput::take(const PredictedBatch& batch, std::span<const std::int64_t> unreadable) {
   columns_ = batch.columns;
+  set_size_ = batch.set_size;
   const auto width = static_cast<std::size_t>(batch.columns);
   const std::size_t samples = batch.samples.size();
   const std::size_t state_width = samples == 0 ? 0 : batch.states.size() / samples;
@@ -155,8 +156,7 @@ void PredictionOutput::finish() const {
                        .shape = {rows, kind_.states[1], kind_.states[2]},
                        .bytes = std::as_bytes(std::span(states_[kind]))});
   }
-  // They ascend, so the last tells whether all are here.
-  if (rows > 0 && samples_.back() >= rows) {
+  if (rows < set_size_) {
     tensors.push_back(
         {.name = "index", .dtype = DType::i64, .shape = {rows}, .bytes = std::as_bytes(std::span(samples_))});
   }

@@ -19,7 +19,8 @@ struct PredictionNames {
 
 /// What a batch gave.
 struct PredictedBatch {
-  std::span<const std::int64_t> samples;  ///< which these are of the set, ascending
+  std::span<const std::int64_t> samples;  ///< which these are of the set
+  std::int64_t set_size = 0;              ///< of which all may be asked for, or some
   std::span<const float> rows;            ///< the network's output, row-major, in the order of the samples
   std::int64_t columns = 0;               ///< of a row: of all tokens, where each has an output
   std::span<const float> states{};  ///< final ones of a recurrent network, by sample; empty: none are given
@@ -70,6 +71,7 @@ class PredictionOutput {
   std::vector<float> logits_;               ///< for the file, as the next two
   std::vector<std::vector<float>> states_;  ///< h, or h and c
   std::vector<std::int64_t> samples_;
+  std::int64_t set_size_ = 0;
   std::int64_t columns_ = 1;
 };
 

@@ -13,6 +13,7 @@
 #include "kernels/loss.h"
 #include "runtime/machine/open_device.h"
 #include "runtime/plan/signature.h"
+#include "runtime/run/rank_agreement.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/run/task_agreement.h"
 #include "runtime/step/parameter_io.h"
@@ -109,7 +110,8 @@ Inference::Inference(const Options& options, Session& session, TrainingTask task
               ? std::vector<std::int64_t>()
               : batch_lengths_of(task_, {.batch_size = batch_size_}, session.activity.get()).evaluation) {
   Options of_plan = options;
-  of_plan.amp = amp_on(*session.device, options.amp);
+  of_plan.amp =
+      judged_on_all_ranks(*session.communicator, [&] { return amp_on(*session.device, options.amp); });
   of_plan.freeze.clear();
   PlanConstraints constraints = plan_constraints(of_plan);
   for (const PlanKey& key : of_lengths({{.mode = Mode::evaluate, .batch = batch_size_}}, lengths_)) {
@@ -209,7 +211,7 @@ void Inference::gather_outputs(std::int64_t batch, std::int64_t rows, const Take
   std::vector<std::int64_t> samples(outputs.size() / static_cast<std::size_t>(columns));
   for (std::size_t row = 0; row < samples.size(); ++row)
     samples[row] = data::chosen_sample(first + static_cast<std::int64_t>(row), samples_, set_size);
-  take({.samples = samples, .rows = outputs, .columns = columns, .states = states});
+  take({.samples = samples, .set_size = set_size, .rows = outputs, .columns = columns, .states = states});
 }
 
 }  // namespace lockstep::runtime

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "data/dataset.h"
+#include "runtime/machine/open_device.h"
 #include "runtime/options/table.h"
 #include "runtime/plan/signature.h"
 
@@ -14,25 +16,35 @@ std::string line_of(const std::string& name, const std::string& value) {
 
 }  // namespace
 
-void require_same_options(comm::Communicator& communicator, const Options& options) {
+void require_same_options(comm::Communicator& communicator, const Options& options,
+                          const kernels::Device& device) {
   std::string text;
   for (const OptionEntry& entry : option_table()) {
-    if (entry.decides != Decides::nothing) text += line_of("--" + entry.name, entry.show(options));
+    if (entry.decides == Decides::nothing) continue;
+    // A GPU's launches may be asked to wait by a variable, too, which rules graphs out.
+    const bool syncs = entry.name == "sync-launch" && !device.is_cpu() && syncs_launches(options);
+    text += line_of("--" + entry.name, syncs ? "true" : entry.show(options));
   }
   require_equal(communicator, "the options", text);
 }
 
-void require_same_task(comm::Communicator& communicator, const TrainingTask& task, const Settings& settings,
-                       const data::Dataset* test_set, Activity* activity) {
+void require_same_data(comm::Communicator& communicator, const TrainingTask& task, Activity* activity) {
   if (communicator.world().size == 1) return;
   // First: what else differs may come from a plugin that differs.
   std::string text = plugin_lines(task);
-  for (const auto& [name, value] : settings) text += line_of(name, value);
-  if (test_set != nullptr) {
-    text += line_of("samples of the test set", std::to_string(test_set->size()));
-    text += line_of("contents of the test set", data::fingerprint_of(*test_set, activity));
+  text += line_of("samples of the training set", std::to_string(task.train_set->size()));
+  text += line_of("contents of the training set", task.data_fingerprint);
+  if (task.test_set != nullptr) {
+    text += line_of("samples of the test set", std::to_string(task.test_set->size()));
+    text += line_of("contents of the test set", data::fingerprint_of(*task.test_set, activity));
   }
-  require_equal(communicator, "settings and data", text);
+  require_equal(communicator, "the data", text);
+}
+
+void require_equal_settings(comm::Communicator& communicator, const Settings& settings) {
+  std::string text;
+  for (const auto& [name, value] : settings) text += line_of(name, value);
+  require_equal(communicator, "the settings", text);
 }
 
 std::string plugin_lines(const TrainingTask& task) {

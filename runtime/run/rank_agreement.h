@@ -3,9 +3,9 @@
 #include <string>
 
 #include "comm/communicator.h"
-#include "data/dataset.h"
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
+#include "kernels/device.h"
 #include "runtime/checkpoint/run_directory.h"
 #include "runtime/checkpoint/run_state.h"
 #include "runtime/options/options.h"
@@ -17,12 +17,14 @@ namespace lockstep::runtime {
 
 /// UsageError on all ranks names the first option that differs, of those that decide what a run computes or
 /// its course (`OptionInfo::decides`). Where data lie and what suits a machine may differ.
-void require_same_options(comm::Communicator& communicator, const Options& options);
+void require_same_options(comm::Communicator& communicator, const Options& options,
+                          const kernels::Device& device);
 
-/// The same of what each rank has found: plugins, the settings with the contents of the training set, and the
-/// test set (null: there is none).
-void require_same_task(comm::Communicator& communicator, const TrainingTask& task, const Settings& settings,
-                       const data::Dataset* test_set, Activity* activity);
+/// The same of what each rank has opened: plugins, and the contents of both sets.
+void require_same_data(comm::Communicator& communicator, const TrainingTask& task, Activity* activity);
+
+/// The same of the settings, which have also what a rank's machine and model say.
+void require_equal_settings(comm::Communicator& communicator, const Settings& settings);
 
 /// Which plugins were loaded, a line each.
 std::string plugin_lines(const TrainingTask& task);

@@ -120,10 +120,9 @@ FreeMemory least_share(std::span<const GpuMemory> ranks) {
 std::optional<FreeMemory> least_free(const Session& session) {
   const auto mine = session.device->free_bytes();
   if (!mine) return std::nullopt;
-  const comm::GpuIdentity own = comm::gpu_identity(*session.device);
+  const std::string own = comm::gpu_identity(*session.device).key();
   std::vector<GpuMemory> ranks;
-  for (const std::string& text :
-       session.communicator->all_gather(fmt::format("{} {} {}", *mine, own.host, own.physical))) {
+  for (const std::string& text : session.communicator->all_gather(fmt::format("{} {}", *mine, own))) {
     ranks.push_back({.bytes = std::stoull(text), .gpu = text.substr(text.find(' '))});
   }
   return least_share(ranks);

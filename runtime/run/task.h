@@ -29,6 +29,7 @@ struct TrainingTask {
   std::vector<std::string> token_names{};  ///< the same of its tokens, where they are characters
   std::filesystem::path tokenizer{};       ///< of its text, else; config.ini keeps it; may be empty
   std::string note{};                      ///< on the test set, for the user; may be empty
+  std::string data_fingerprint{};          ///< of the training set, which `trainer` finds out
   std::vector<std::string> plugins{};      ///< which were loaded, a line each: all ranks must have the same
   /// Of the samples, where they are pictures: data::SampleSpec::pictures.
   std::optional<kernels::PicturesToFloats> pictures{};

@@ -38,7 +38,8 @@ std::string obstacle_to_graphs(const Session& session, const Options& options) {
 /// The options with defaults that depend on the machine and the model.
 Options resolved(Options options, const TrainingTask& task, const Session& session) {
   options.threads = session.device->threads();
-  options.amp = amp_on(*session.device, options.amp);
+  options.amp =
+      judged_on_all_ranks(*session.communicator, [&] { return amp_on(*session.device, options.amp); });
   if (!options.conv_precision) options.conv_precision = default_conv_precision(*session.device);
   if (!options.label_smoothing) options.label_smoothing = task.model.label_smoothing;
   options.data_device = keeps_data(task) ? "gpu" : "host";
@@ -88,9 +89,8 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   if (options.batch_size != options_.batch_size)
     console_.print(fmt::format("--batch-size auto: {} per rank", options_.batch_size));
   // Before anything is judged by these: from here on all ranks find the same.
-  settings_ = settings_of(options_, session_.world, train_samples_->size(),
-                          data::fingerprint_of(*train_samples_, session_.activity.get()));
-  require_same_task(*session_.communicator, task_, settings_, test_samples_.get(), session_.activity.get());
+  settings_ = settings_of(options_, session_.world, train_samples_->size(), task_.data_fingerprint);
+  require_equal_settings(*session_.communicator, settings_);
   batching_ = batching_of(options_, session_.world, task_.train_set->size());
   require_countable(task_, batching_, session_.world);
   find_checkpoint();

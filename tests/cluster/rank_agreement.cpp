@@ -118,7 +118,7 @@ TEST_CASE("training and test data whose contents differ are told apart before th
   const Words command = of_texts + Words{"--run-dir=" + (folder / "run").string()};
   const auto ends = ends_of(command, data_at(folder / "0"), data_at(folder / "1"));
   check_both(ends, 2,
-             fmt::format("ranks disagree on settings and data: rank 0 has 'contents of the {} set ", part));
+             fmt::format("ranks disagree on the data: rank 0 has 'contents of the {} set ", part));
   check_both(ends, 2, fmt::format("rank 1 has 'contents of the {} set ", part));
   CHECK_FALSE(fs::exists(folder / "run"));
 }
@@ -131,7 +131,7 @@ TEST_CASE("a run goes on with other data on no rank, and all say so") {
   const Words all = data_at(folder / "all.tsv");
   const Words other = data_at(folder / "other.tsv");
   check_both(ends_of(command + all, {"--max-steps=1"}, {"--max-steps=1"}), 0, "");
-  check_both(ends_of(command + Words{"--resume=auto"}, all, other), 2, "ranks disagree on settings and data");
+  check_both(ends_of(command + Words{"--resume=auto"}, all, other), 2, "ranks disagree on the data");
   check_both(ends_of(command + other, {"--resume=auto"}, {"--resume=auto"}), 2,
              "was made with contents of the training set ");
 }

@@ -163,16 +163,20 @@ TEST_CASE("what is at a path is told, or why it cannot be") {
   CHECK(complaint("circle") == (folder / "circle").string() +
                                    ": cannot be reached: Too many levels of symbolic links; see that you "
                                    "may enter the folders above it, and where links lead");
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::others_exec,
+                               std::filesystem::perm_options::add);
   std::filesystem::create_directory(folder / "closed");
   std::filesystem::permissions(folder / "closed", std::filesystem::perms::none);
   ChildProcess nobody([&] {
     constexpr uid_t number = 65534;
-    if (::geteuid() == 0 && ::setuid(number) != 0) return 1;
+    if (::geteuid() == 0 && ::setuid(number) != 0) return not_allowed;
     return complaint("closed/file").find(": cannot be reached: Permission denied; ") != std::string::npos ? 0
                                                                                                           : 2;
   });
-  CHECK(nobody.wait() == 0);
+  const int ended = nobody.wait();
   std::filesystem::permissions(folder / "closed", std::filesystem::perms::owner_all);
+  if (ended == not_allowed) return skip("root's namespace has no other users");
+  CHECK(ended == 0);
 }
 
 TEST_CASE("a full disk leaves the old file and no litter") {

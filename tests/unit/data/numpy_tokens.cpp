@@ -88,6 +88,8 @@ TEST_CASE("documents of wide tokens part at GPT-2's token, or at Llama 3's where
         " is here, which would part documents; name the one that does, by --windows documents=ID or "
         "packed=ID, or give --windows each";
     CHECK(refused() == options.data_dir.string() + ": no token 128000 or 50256" + hint);
+    // Of a larger vocabulary 50256 is a word.
+    CHECK_THROWS_AS(open({50256, 1, 151643, 50256, 2}, is_array), DataError);
     options.windows = "documents=9";
     CHECK(refused() == options.data_dir.string() + ": no token 9" + hint);
     options.windows = "documents=3";

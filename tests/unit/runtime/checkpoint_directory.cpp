@@ -180,7 +180,7 @@ int with_small_files(Action action) {
 int without_root(const fs::path& folder, const std::function<int()>& action) {
   constexpr uid_t nobody = 65534;
   const bool is_root = ::geteuid() == 0;
-  if (is_root) REQUIRE(::chown(folder.c_str(), nobody, nobody) == 0);
+  if (is_root && ::chown(folder.c_str(), nobody, nobody) != 0) return tests::not_allowed;
   tests::ChildProcess child([&] {
     const bool is_bound = !is_root || (::setgid(nobody) == 0 && ::setuid(nobody) == 0);
     return is_bound ? action() : tests::not_allowed;
@@ -201,6 +201,7 @@ TEST_CASE("an old checkpoint that may not be removed stays whole under its name,
     // Its name is not taken from it either.
     return tests::message_of<DeviceError>([&] { directory.add(1, fill); }).empty() ? 2 : 0;
   });
+  if (ended == tests::not_allowed) return tests::skip("root's namespace has no other users");
   CHECK(ended == 0);
   CHECK(directory.steps() == Steps{3, 1});
   CHECK(tests::files_in(folder.path()) == 3);

@@ -71,6 +71,10 @@ TEST_CASE("what is typed wins over what a config file says by another option") {
   CHECK(other.target_file.empty());
   CHECK(beside({"--dataset=mnist"}).data_dir.empty());
   CHECK(beside({"--dataset=Parallel_Text"}).data_dir == "/there");
+  tests::write_file(file, "dataset = image-folder\ncorrupt-samples = skip\nnum-classes = 7\n");
+  CHECK(beside({}).is_typed("corrupt-samples"));
+  CHECK_FALSE(beside({"--dataset=synthetic"}).is_typed("corrupt-samples"));
+  CHECK_FALSE(beside({"--dataset=mnist"}).is_typed("num-classes"));
   tests::write_file(file, "data-dir = /there\n");
   CHECK(beside({"--dataset=mnist"}).data_dir == "/there");
 }

@@ -105,6 +105,8 @@ TEST_CASE("an earlier checkpoint is not gone on from beside a later one that the
   CHECK(refusal(run.path(), 10, on_one, machine).empty());
   write_file(directory.path_of(30) / "state.json", "{");
   CHECK_THAT(refusal(earlier, 10, on_one, machine), contains("step-00000020 is later"));
+  write_file(directory.path_of(20) / "model.safetensors", "cut");
+  CHECK(refusal(earlier, 10, on_one, machine).empty());
 }
 
 }  // namespace
