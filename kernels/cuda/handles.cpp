@@ -40,7 +40,7 @@ std::string_view hint_for(cudaError_t result) {
     case cudaErrorStreamCaptureImplicit:
     case cudaErrorCapturedEvent:
     case cudaErrorStreamCaptureWrongThread:
-      return "try --cuda-graph off";
+      return "a kernel or a library cannot be captured";
     case cudaErrorLaunchTimeout:
       return "a GPU that draws a screen ends what takes it seconds: take another one, or a smaller batch";
     // What a driver refuses before the hardware has seen it.

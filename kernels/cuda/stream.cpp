@@ -26,7 +26,7 @@ GraphHandle end_capture(cudaStream_t stream) {
   const cudaError_t result = cudaStreamEndCapture(stream, &graph);
   if (result == cudaSuccess) return GraphHandle(graph);
   give_up_capture(stream);
-  throw_cuda_error(result, "cannot capture a step as a graph");
+  throw_cuda_error(result, "cannot capture a step as a graph (try --cuda-graph off)");
 }
 
 }  // namespace

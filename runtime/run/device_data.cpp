@@ -9,6 +9,7 @@
 #include "kernels/base/activity.h"
 #include "kernels/base/alignment.h"
 #include "kernels/base/error.h"
+#include "runtime/run/rank_agreement.h"
 #include "runtime/run/run_plans.h"
 
 namespace lockstep::runtime {
@@ -79,16 +80,20 @@ TrainingTask fed_to(const Session& session, const std::string& data_device, Trai
   if (asked && is_cpu(device))
     throw UsageError("--data-device gpu: this run computes on the CPU; give --device cuda, or leave it out");
   if (is_cpu(device) || data_device == "host") return fed_by_bytes(device, std::move(task));
-  auto kept = kept_on_device(task);
-  if (asked && !kept) {
-    throw UsageError(fmt::format(
-        "--data-device gpu: {}; a GPU keeps pictures of one size that transforms only cut, flip and "
-        "normalise (mnist, fashion-mnist, cifar10), text and tokens that --windows does not pack, and "
-        "tensors; "
-        "leave it out",
-        obstacle_to_keeping(task)));
-  }
-  const bool keeps = kept && (asked || store_bytes(*kept) <= least_free(session)->bytes / automatic_part);
+  auto kept = judged_on_all_ranks(*session.communicator, [&] {
+    auto of_rank = kept_on_device(task);
+    if (asked && !of_rank) {
+      throw UsageError(fmt::format(
+          "--data-device gpu: {}; a GPU keeps pictures of one size that transforms only cut, flip and "
+          "normalise (mnist, fashion-mnist, cifar10), text and tokens that --windows does not pack, and "
+          "tensors; leave it out",
+          obstacle_to_keeping(task)));
+    }
+    return of_rank;
+  });
+  // All ranks ask for it, whatever they have found.
+  const std::size_t most = asked ? 0 : least_free(session)->bytes / automatic_part;
+  const bool keeps = kept && (asked || store_bytes(*kept) <= most);
   return keeps ? std::move(*kept) : fed_by_bytes(device, std::move(task));
 }
 

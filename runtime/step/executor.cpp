@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/polling.h"
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
 #include "runtime/plan/print.h"
@@ -119,6 +120,13 @@ void Executor::settle() {
   }
 }
 
+/// Not by Stream::synchronize, where CUDA spins on a core that the exchange may need.
+void Executor::await_compute(kernels::Stream& stream) {
+  stream.record(*run_done_);
+  for (comm::Backoff backoff; !run_done_->reached(); backoff.pause()) {
+  }
+}
+
 void Executor::run_to_its_end(const BoundStep& step) {
   const bool orders = step.action != Action::launch && step.action != Action::all_reduce &&
                       step.action != Action::gather_rows;
@@ -170,7 +178,7 @@ void Executor::run(const BoundStep& step) {
     case Action::hand_over:
       return order_->hand_over(step.exchange, step.index, step.may_be_held);
     case Action::await_compute:
-      return step.stream->synchronize();
+      return await_compute(*step.stream);
     case Action::join:
       return queue_->wait_all();
     case Action::hand_over_held:

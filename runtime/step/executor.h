@@ -145,6 +145,7 @@ class Executor {
   void walk(const BoundPlan& plan, const BoundSlot& slot);
   void walk_queued(std::size_t part);
   void run(const BoundStep& step);
+  void await_compute(kernels::Stream& stream);
   void run_to_its_end(const BoundStep& step);
   void require_finite_result(const BoundStep& step);
   comm::ExchangeTiming exchange(const BoundStep& step);

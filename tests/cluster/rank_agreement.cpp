@@ -117,8 +117,7 @@ TEST_CASE("training and test data whose contents differ are told apart before th
              texts(part == "test" ? 40 : 200, "odd", "even"));
   const Words command = of_texts + Words{"--run-dir=" + (folder / "run").string()};
   const auto ends = ends_of(command, data_at(folder / "0"), data_at(folder / "1"));
-  check_both(ends, 2,
-             fmt::format("ranks disagree on the data: rank 0 has 'contents of the {} set ", part));
+  check_both(ends, 2, fmt::format("ranks disagree on the data: rank 0 has 'contents of the {} set ", part));
   check_both(ends, 2, fmt::format("rank 1 has 'contents of the {} set ", part));
   CHECK_FALSE(fs::exists(folder / "run"));
 }

@@ -11,6 +11,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/files.h"
 #include "tests/support/message_of.h"
+#include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 
 namespace lockstep::runtime {
