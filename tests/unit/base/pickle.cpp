@@ -67,10 +67,11 @@ TEST_CASE("values of a pickle come as data, in every protocol that is read") {
 
 TEST_CASE("a number of more than 64 bits comes as None, a set as a list") {
   // As Python writes {'seed': 2**64 - 1, 'tags': {1, 2}, 'kept': frozenset((3,))} with protocol 4.
-  const Pickle pickle = read(
+  const std::string bytes =
       "\x80\x04\x95\x32\x00\x00\x00\x00\x00\x00\x00}\x94("
       "\x8c\x04seed\x94\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x00"
-      "\x8c\x04tags\x94\x8f\x94(K\x01K\x02\x90\x8c\x04kept\x94(K\x03\x91\x94u."s);
+      "\x8c\x04tags\x94\x8f\x94(K\x01K\x02\x90\x8c\x04kept\x94(K\x03\x91\x94u."s;
+  const Pickle pickle = read(bytes);
   CHECK(std::holds_alternative<PickleNone>(find(pickle.root(), "seed")->content));
   const auto numbers_in = [&](std::string_view key) {
     std::vector<std::int64_t> numbers;
