@@ -77,17 +77,16 @@ void throw_refusal(StoreClient& store) {
   if (const auto refusal = store.wait_for(refusal_key, Deadline::in(Seconds(0)))) throw UsageError(*refusal);
 }
 
-/// What the ranks behind those that are `known` have published. Rank 0, which has the store, may give up
+/// What the ranks from `rank` on have published. Rank 0, which has the store, may give up
 /// first: then whom all waited for is still the reason.
-std::vector<std::string> wait_for_peers(StoreClient& store, std::span<const PeerInfo> known, int ranks,
-                                        Deadline deadline, MeetingWatch* watch) {
-  const int rank = static_cast<int>(known.size());
+std::vector<std::string> wait_for_peers(StoreClient& store, int rank, int ranks, Deadline deadline,
+                                        MeetingWatch* watch) {
   std::optional<std::string> failure;
   try {
     auto published = store.wait_for_each(peers_key, rank, ranks, deadline);
     if (!published.empty()) return published;
     throw_refusal(store);
-    if (watch != nullptr) failure = watch->failure(known);
+    if (watch != nullptr) failure = watch->failure();
   } catch (const CommError& error) {
     throw CommError(
         fmt::format("rank {} of {} had not joined the rendezvous: {}", rank, ranks, error.what()));
@@ -99,7 +98,7 @@ std::vector<std::string> wait_for_peers(StoreClient& store, std::span<const Peer
 void require_success(MeetingWatch& watch, const std::vector<PeerInfo>& peers) {
   std::optional<std::string> failure;
   try {
-    failure = watch.failure(peers);
+    failure = watch.failure();
   } catch (const CommError& error) {
     failure = fmt::format("{} was lost: {}", name_of(0, peers.front()), error.what());
   }
@@ -138,15 +137,12 @@ std::vector<int> absent_ranks(StoreClient& store, int awaited, int ranks,
   return absent;
 }
 
-std::optional<std::string> MeetingWatch::failure(std::span<const PeerInfo> published) {
+std::optional<std::string> MeetingWatch::failure() {
   if (!next_look_.passed() || !store_.has_all_answers()) return std::nullopt;
   next_look_ = Deadline::in(time_between_looks);
-  const auto lost = rank_ == 0 ? first_lost(static_cast<int>(published.size())) : std::nullopt;
-  if (lost) {
-    // Who fails tells why before its place is free: that stays.
-    tell(fmt::format("{} was lost before all ranks had joined",
-                     name_of(*lost, published[static_cast<std::size_t>(*lost)])));
-  }
+  const auto lost = rank_ == 0 ? lost_rank() : std::nullopt;
+  // Who gives up tells why before its place is free: that stays.
+  if (lost) tell(fmt::format("{} was lost before all ranks had joined", *lost));
   auto reason = store_.wait_for(abort_key, Deadline::in(Seconds(0)));
   if (reason && rank_ == 0) std::this_thread::sleep_for(time_to_tell);
   return reason;
@@ -160,13 +156,17 @@ void MeetingWatch::tell(const std::string& reason) noexcept {
   }
 }
 
-std::optional<int> MeetingWatch::first_lost(int published) {
+std::optional<std::string> MeetingWatch::lost_rank() {
   const Deadline now = Deadline::in(Seconds(0));
-  const auto there = static_cast<int>(store_.wait_for_each(places_key, 0, published, now).size());
-  if (there == published) return std::nullopt;
-  // A late answer, and one of a part, look alike.
-  const bool has_place = store_.wait_for(key_of_place(there), now).has_value();
-  return has_place || !store_.has_all_answers() ? std::nullopt : std::optional(there);
+  for (int rank = 0; rank < ranks_; ++rank) {
+    // In this order: a rank has its place before it publishes.
+    const auto info = store_.wait_for(key_of(rank), now);
+    const bool is_lost = info && !store_.wait_for(key_of_place(rank), now);
+    // A late answer looks like none.
+    if (!store_.has_all_answers()) return std::nullopt;
+    if (is_lost) return name_of(rank, decode_peer_info(*info, rank));
+  }
+  return std::nullopt;
 }
 
 std::string node_hint(const std::string& name) {
@@ -189,7 +189,7 @@ std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks
   for (Seconds wait{0}; std::ssize(peers) < ranks; wait = std::clamp(2 * wait, shortest_wait, longest_wait)) {
     const int awaited = static_cast<int>(peers.size());
     const Deadline answer = Deadline::in(std::min(wait, deadline.left()));
-    for (const std::string& text : wait_for_peers(store, peers, ranks, answer, watch))
+    for (const std::string& text : wait_for_peers(store, awaited, ranks, answer, watch))
       peers.push_back(decode_peer_info(text, static_cast<int>(peers.size())));
     if (std::ssize(peers) == awaited && deadline.passed()) {
       throw CommError(fmt::format("{} of {} did not join the rendezvous in time: were all nodes started?",

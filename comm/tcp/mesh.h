@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -26,21 +25,22 @@ std::vector<int> absent_ranks(StoreClient& store, int awaited, int ranks,
 /// abort_key.
 class MeetingWatch {
  public:
-  /// Of the rank `rank`; `store` outlives it.
-  MeetingWatch(StoreClient& store, int rank) : store_(store), rank_(rank) {}
+  /// Of the rank `rank` of `ranks`; `store` outlives it.
+  MeetingWatch(StoreClient& store, int rank, int ranks) : store_(store), rank_(rank), ranks_(ranks) {}
 
   /// Why this start has failed, the same on all ranks; looks once a second, however often it is called.
-  /// `published`: the ranks from 0 on that are known to have published theirs. CommError when the store is
-  /// lost.
-  std::optional<std::string> failure(std::span<const PeerInfo> published);
+  /// CommError when the store is lost.
+  std::optional<std::string> failure();
   /// Before this rank leaves: its `reason` becomes the failure, unless there is one.
   void tell(const std::string& reason) noexcept;
 
  private:
-  std::optional<int> first_lost(int published);
+  /// The first that is lost, with its process, whether or not ranks before it have come.
+  std::optional<std::string> lost_rank();
 
   StoreClient& store_;
   int rank_;
+  int ranks_;
   Deadline next_look_ = Deadline::in(Seconds(1));
 };
 

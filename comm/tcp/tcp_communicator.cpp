@@ -54,7 +54,7 @@ TcpCommunicator::TcpCommunicator(const World& world, const CommOptions& options,
 }
 
 void TcpCommunicator::connect(const CommOptions& options, Deadline deadline) {
-  MeetingWatch watch(rendezvous_.store, world_.rank);
+  MeetingWatch watch(rendezvous_.store, world_.rank, world_.size);
   try {
     meet(options, watch, deadline);
   } catch (const CommError& error) {

@@ -63,8 +63,13 @@ TEST_CASE("who waits for a rank still names it when the store is lost", "[comm]"
 }
 
 TEST_CASE("a rank that is lost before all have joined ends the others soon, by its name", "[comm]") {
-  const bool all_come = GENERATE(false, true);
-  CAPTURE(all_come);
+  struct Order {
+    int lost;
+    bool all_come;
+  };
+  const Order order = GENERATE(Order{1, false}, Order{1, true}, Order{2, false});
+  CAPTURE(order.lost, order.all_come);
+  const int absent = 3 - order.lost;
   const std::vector<int> nodes{0, 1, 2};
   const std::string run_id = fresh_run_id();
   const int port = unused_port();
@@ -72,19 +77,20 @@ TEST_CASE("a rank that is lost before all have joined ends the others soon, by i
     return RankProcess([=] { join_nodes(index, nodes, run_id, port, Seconds(30)); });
   };
   RankProcess first = rank(0);
-  const RankProcess lost = rank(1);
+  const RankProcess lost = rank(order.lost);
   std::optional<RankProcess> last;
   StoreClient store = connect_to_store(run_id, port);
-  store.wait("peer/1", Deadline::in(Seconds(10)));
-  if (all_come) {
+  store.wait(fmt::format("peer/{}", order.lost), Deadline::in(Seconds(10)));
+  if (order.all_come) {
     lost.signal(SIGSTOP);  // so it makes no data connection
-    last.emplace(rank(2));
-    store.wait("peer/2", Deadline::in(Seconds(10)));
+    last.emplace(rank(absent));
+    store.wait(fmt::format("peer/{}", absent), Deadline::in(Seconds(10)));
   }
   const auto begin = Clock::now();
   lost.signal(SIGKILL);
   const std::string reason =
-      fmt::format("rank 1 (pid {} on {}) was lost before all ranks had joined", lost.pid(), host_name());
+      fmt::format("rank {} (pid {} on {}) was lost before all ranks had joined", order.lost, lost.pid(),
+                  host_name());
   CHECK(first.outcome() == reason);
   if (last) CHECK(last->outcome() == reason);
   CHECK(Clock::now() - begin < Seconds(10));
