@@ -33,8 +33,8 @@ constexpr Seconds shortest_wait{0.02};
 constexpr Seconds longest_wait{1};
 
 constexpr Seconds time_between_looks{1};
-/// Rank 0 leaves when the others, who look as often, have read why.
-constexpr Seconds time_to_tell{2};
+/// Rank 0 takes the store along; by then it has sent why.
+constexpr Seconds time_to_tell{0.2};
 constexpr Seconds time_to_answer{0.5};
 
 /// Whoever is there takes a connection, unless packets are lost: they are sent again after 1 s.
@@ -137,23 +137,41 @@ std::vector<int> absent_ranks(StoreClient& store, int awaited, int ranks,
   return absent;
 }
 
-std::optional<std::string> MeetingWatch::failure() {
-  if (!next_look_.passed() || !store_.has_all_answers()) return std::nullopt;
-  next_look_ = Deadline::in(time_between_looks);
-  const auto lost = rank_ == 0 ? lost_rank() : std::nullopt;
-  // Who gives up tells why before its place is free: that stays.
-  if (lost) tell(fmt::format("{} was lost before all ranks had joined", *lost));
-  auto reason = store_.wait_for(abort_key, Deadline::in(Seconds(0)));
-  if (reason && rank_ == 0) std::this_thread::sleep_for(time_to_tell);
-  return reason;
+MeetingWatch::MeetingWatch(StoreClient& store, int rank, int ranks, Deadline deadline)
+    : store_(store), rank_(rank), ranks_(ranks) {
+  store_.watch(abort_key, deadline);
 }
 
-void MeetingWatch::tell(const std::string& reason) noexcept {
+std::optional<std::string> MeetingWatch::failure() {
+  if (auto reason = told()) return reason;
+  if (rank_ != 0 || !next_look_.passed() || !store_.has_all_answers()) return std::nullopt;
+  next_look_ = Deadline::in(time_between_looks);
+  // Unless that rank has told why, before its place was free.
+  if (const auto lost = lost_rank())
+    return tell(fmt::format("{} was lost before all ranks had joined", *lost));
+  return std::nullopt;
+}
+
+std::string MeetingWatch::tell(const std::string& reason) noexcept {
+  std::string first = reason;
   try {
-    store_.compare_and_set(abort_key, std::nullopt, reason, Deadline::in(time_to_answer));
+    const Deadline soon = Deadline::in(time_to_answer);
+    if (auto earlier = told()) {
+      first = *std::move(earlier);
+    } else if (!store_.compare_and_set(abort_key, std::nullopt, reason, soon)) {
+      first = store_.get(abort_key, soon).value_or(reason);
+    }
   } catch (const std::exception&) {
     // Without the store the others end, too.
   }
+  if (rank_ == 0) std::this_thread::sleep_for(time_to_tell);
+  return first;
+}
+
+std::optional<std::string> MeetingWatch::told() {
+  if (reason_) return reason_;
+  if (auto change = store_.take_change()) reason_ = std::move(change->value);  // no other key is watched
+  return reason_;
 }
 
 std::optional<std::string> MeetingWatch::lost_rank() {

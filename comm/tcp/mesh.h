@@ -22,25 +22,28 @@ std::vector<int> absent_ranks(StoreClient& store, int awaited, int ranks,
 
 /// Whether the ranks that meet wait in vain. One that has published its PeerInfo and is lost does not come
 /// back to this start of the run (join_start). Rank 0, which has the store, looks for such, and tells all by
-/// abort_key.
+/// abort_key, which the store sends to each at once.
 class MeetingWatch {
  public:
   /// Of the rank `rank` of `ranks`; `store` outlives it.
-  MeetingWatch(StoreClient& store, int rank, int ranks) : store_(store), rank_(rank), ranks_(ranks) {}
+  MeetingWatch(StoreClient& store, int rank, int ranks, Deadline deadline);
 
-  /// Why this start has failed, the same on all ranks; looks once a second, however often it is called.
-  /// CommError when the store is lost.
+  /// Why this start has failed, the same on all ranks. Waits on rank 0 alone, which looks for lost ranks once
+  /// a second, however often it is called. CommError when the store is lost and had told nothing.
   std::optional<std::string> failure();
-  /// Before this rank leaves: its `reason` becomes the failure, unless there is one.
-  void tell(const std::string& reason) noexcept;
+  /// Before this rank leaves: its `reason` becomes the failure, unless there is one. The failure.
+  std::string tell(const std::string& reason) noexcept;
 
  private:
+  /// What the store has told, also when it is lost since.
+  std::optional<std::string> told();
   /// The first that is lost, with its process, whether or not ranks before it have come.
   std::optional<std::string> lost_rank();
 
   StoreClient& store_;
   int rank_;
   int ranks_;
+  std::optional<std::string> reason_;
   Deadline next_look_ = Deadline::in(Seconds(1));
 };
 

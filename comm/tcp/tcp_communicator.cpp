@@ -54,12 +54,11 @@ TcpCommunicator::TcpCommunicator(const World& world, const CommOptions& options,
 }
 
 void TcpCommunicator::connect(const CommOptions& options, Deadline deadline) {
-  MeetingWatch watch(rendezvous_.store, world_.rank, world_.size);
+  MeetingWatch watch(rendezvous_.store, world_.rank, world_.size, deadline);
   try {
     meet(options, watch, deadline);
   } catch (const CommError& error) {
-    watch.tell(error.what());
-    throw;
+    throw CommError(watch.tell(error.what()));
   } catch (const std::exception& error) {
     watch.tell(fmt::format("rank {}: {}", world_.rank, error.what()));
     throw;
