@@ -48,9 +48,6 @@ std::string purpose_of(int rank) {
   return fmt::format("data from rank {}", rank);
 }
 
-/// Throws when waiting for data connections is in vain.
-using Look = std::function<void()>;
-
 /// A peer closes a connection only when others crowd it out, so it is asked again.
 Channel connect_peer(const PeerInfo& peer, const std::string& name, const TlsContext& context,
                      const ConnectionRequest& request, Deadline deadline, const Look& look) {
@@ -67,7 +64,7 @@ Channel connect_peer(const PeerInfo& peer, const std::string& name, const TlsCon
       throw CommError(fmt::format("no data connection to {} at {}: {}", name,
                                   endpoint_name(peer.address, peer.port), obstacle.text));
     }
-    look();
+    if (look) look();
     backoff.pause();
   }
 }
@@ -77,8 +74,8 @@ void throw_refusal(StoreClient& store) {
   if (const auto refusal = store.wait_for(refusal_key, Deadline::in(Seconds(0)))) throw UsageError(*refusal);
 }
 
-/// What the ranks from `rank` on have published. Rank 0, which has the store, may give up
-/// first: then whom all waited for is still the reason.
+/// What the ranks from `rank` on have published. When the store goes without a word, whom this rank waits for
+/// is still the reason.
 std::vector<std::string> wait_for_peers(StoreClient& store, int rank, int ranks, Deadline deadline,
                                         MeetingWatch* watch) {
   std::optional<std::string> failure;
@@ -113,7 +110,7 @@ void admit_peers(std::map<int, Channel>& channels, std::vector<int> awaited, Aut
       throw CommError(fmt::format("{} made no data connection in time", name_of_ranks(awaited)));
     }
     if (!connection) {
-      look();
+      if (look) look();
       continue;
     }
     const auto peer =
@@ -217,13 +214,14 @@ std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks
   return peers;
 }
 
+Look look_at(MeetingWatch& watch, const std::vector<PeerInfo>& peers) {
+  return [&watch, &peers] { require_success(watch, peers); };
+}
+
 std::vector<Link> connect_peers(const Placement& placement, int rank, const std::vector<PeerInfo>& peers,
                                 const DataSecurity& security, AuthenticatedListener& listener,
-                                Deadline deadline, MeetingWatch* watch) {
+                                Deadline deadline, const Look& look) {
   const TlsContext context(security.credentials);
-  const Look look = [&] {
-    if (watch != nullptr) require_success(*watch, peers);
-  };
   const ConnectionRequest request{.purpose = purpose_of(rank), .encrypted = security.encrypted};
   std::map<int, Channel> channels;
   std::vector<int> awaited;

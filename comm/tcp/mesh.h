@@ -7,6 +7,7 @@
 
 #include "comm/net/authenticated_listener.h"
 #include "comm/net/credentials.h"
+#include "comm/polling.h"
 #include "comm/store/client.h"
 #include "comm/tcp/link.h"
 #include "comm/tcp/peer_info.h"
@@ -56,6 +57,10 @@ std::string node_hint(const std::string& name);
 std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks, const PeerInfo& mine,
                                          Deadline deadline, MeetingWatch* watch = nullptr);
 
+/// For what follows the exchange: throws the failure of `watch`, or that rank 0 of `peers` is lost with the
+/// store. Both outlive it.
+Look look_at(MeetingWatch& watch, const std::vector<PeerInfo>& peers);
+
 /// How data connections are protected; the same on all ranks.
 struct DataSecurity {
   Credentials credentials;
@@ -63,10 +68,9 @@ struct DataSecurity {
 };
 
 /// A proved data connection to each of `rank`'s peers, in their order. The higher rank connects, the lower
-/// admits. CommError names the peer that could not be reached, or did not come; with a `watch`: its failure,
-/// too.
+/// admits. CommError names the peer that could not be reached, or did not come.
 std::vector<Link> connect_peers(const Placement& placement, int rank, const std::vector<PeerInfo>& peers,
                                 const DataSecurity& security, AuthenticatedListener& listener,
-                                Deadline deadline, MeetingWatch* watch = nullptr);
+                                Deadline deadline, const Look& look = {});
 
 }  // namespace lockstep::comm

@@ -95,6 +95,32 @@ TEST_CASE("a rank that is lost before all have joined ends the others soon, by i
   CHECK(Clock::now() - begin < Seconds(10));
 }
 
+TEST_CASE("a rank that is lost before its node has met ends all soon, by its name", "[comm]") {
+  const int who = GENERATE(2, 3);  // its node's leader, and the other
+  CAPTURE(who);
+  const std::string run_id = fresh_run_id();
+  const int port = unused_port();
+  const auto rank = [&](int index) {
+    return RankProcess([=] { join_nodes(index, {0, 0, 1, 1}, run_id, port, Seconds(30)); });
+  };
+  RankProcess first = rank(0);
+  const RankProcess lost = rank(who);
+  RankProcess beside = rank(5 - who);
+  StoreClient store = connect_to_store(run_id, port);
+  for (const int index : {2, 3}) store.wait(fmt::format("peer/{}", index), Deadline::in(Seconds(10)));
+  lost.signal(SIGSTOP);  // so it does not come to its node's rendezvous
+  RankProcess last = rank(1);
+  store.wait("peer/1", Deadline::in(Seconds(10)));
+  const auto begin = Clock::now();
+  lost.signal(SIGKILL);
+  const std::string reason = fmt::format("rank {} (pid {} on {}) was lost before all ranks had joined", who,
+                                         lost.pid(), host_name());
+  CHECK(first.outcome() == reason);
+  CHECK(last.outcome() == reason);
+  CHECK(beside.outcome() == reason);
+  CHECK(Clock::now() - begin < Seconds(10));
+}
+
 TEST_CASE("who gives up before all have joined tells the others why", "[comm]") {
   const int gives_up = GENERATE(0, 1);
   CAPTURE(gives_up);
