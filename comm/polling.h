@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <span>
 #include <thread>
@@ -20,6 +21,19 @@ inline bool poll_until(std::span<pollfd> events, Deadline deadline) {
     if (poll(events.data(), events.size(), poll_milliseconds(deadline.left())) > 0) return true;
     if (deadline.passed()) return false;
   }
+}
+
+/// Throws when a wait for other ranks is in vain. Empty: nobody knows.
+using Look = std::function<void()>;
+
+/// poll_until, which looks each second.
+inline bool poll_and_look(std::span<pollfd> events, Deadline deadline, const Look& look) {
+  constexpr Seconds time_between_looks{1};
+  while (!poll_until(events, Deadline::in(std::min(deadline.left(), time_between_looks)))) {
+    if (deadline.passed()) return false;
+    if (look) look();
+  }
+  return true;
 }
 
 /// The pauses between polls of something that cannot wake the caller.

@@ -22,14 +22,17 @@ std::string key_of_start(int first_rank) {
   return fmt::format("start/{}", first_rank);
 }
 
-/// What keeps this rank out of a start whose ranks have met already. UsageError when that goes on.
+/// What keeps this rank out of a start that has failed, or whose ranks have met already. UsageError when that
+/// goes on.
 std::optional<std::string> obstacle_in(StoreClient& store, const World& world, Deadline deadline) {
+  const char* const has_failed = "it is of a start that has failed";
+  if (store.get(abort_key, deadline)) return has_failed;
   if (!store.get(peers_key + std::to_string(world.rank), deadline)) return std::nullopt;
   const auto holder = store.get(key_of_place(world.rank), deadline);
   if (!holder) return fmt::format("it is of a start that rank {} has left", world.rank);
   const Deadline end = Deadline::in(std::min(deadline.left(), time_to_fail));
   if (!store.wait_for(abort_key, end)) throw second_start(world.run_id, *holder);
-  return "it is of a start that has failed";
+  return has_failed;
 }
 
 /// Nodes that count differently would wait for ranks that nobody starts.

@@ -24,7 +24,7 @@ constexpr Seconds grace_for_report{0.5};
 
 constexpr std::chrono::milliseconds pause_for_next_leader{5};
 
-UniqueFd connect_before(const NodeMembers& members, Deadline deadline) {
+UniqueFd connect_before(const NodeMembers& members, Deadline deadline, const Look& look) {
   using namespace std::chrono_literals;
   Backoff backoff({.eager = 0us, .first = 100us, .longest = 5ms});
   std::string obstacle = fmt::format(
@@ -37,13 +37,15 @@ UniqueFd connect_before(const NodeMembers& members, Deadline deadline) {
       obstacle = held_by_other_user(members, leader);
     }
     if (deadline.passed()) throw CommError(obstacle);
+    if (look) look();
     backoff.pause();
   }
 }
 
 /// The next message of the leader, which must be one of `expected`.
 LocalMessage expect(int socket, std::initializer_list<LocalMessage::Type> expected,
-                    const NodeMembers& members, Deadline deadline, UniqueFd* passed_fd = nullptr) {
+                    const NodeMembers& members, Deadline deadline, const Look& look,
+                    UniqueFd* passed_fd = nullptr) {
   const int leader = members.rank_at(0);
   const Deadline last = Deadline::in(deadline.left() + grace_for_report);
   LocalMessage message;
@@ -63,25 +65,27 @@ LocalMessage expect(int socket, std::initializer_list<LocalMessage::Type> expect
         break;
     }
     pollfd event{socket, POLLIN, 0};
-    if (!poll_until(std::span(&event, 1), last)) {
+    if (!poll_and_look(std::span(&event, 1), last, look)) {
       throw CommError(fmt::format("rank {} did not complete the rendezvous in time", leader));
     }
   }
 }
 
 /// False when who listens leads a group that comes to its end.
-bool is_welcomed(int leader, const NodeMembers& members, Deadline deadline, UniqueFd& memfd) {
+bool is_welcomed(int leader, const NodeMembers& members, Deadline deadline, const Look& look,
+                 UniqueFd& memfd) {
   using Type = LocalMessage::Type;
   send_local(leader, hello_of(members));  // a failure ends the connection
-  return expect(leader, {Type::welcome, Type::leaving}, members, deadline, &memfd).type == Type::welcome;
+  return expect(leader, {Type::welcome, Type::leaving}, members, deadline, look, &memfd).type ==
+         Type::welcome;
 }
 
-LocalGroup join_as_peer(const NodeMembers& members, Deadline deadline) {
+LocalGroup join_as_peer(const NodeMembers& members, Deadline deadline, const Look& look) {
   UniqueFd memfd;
-  UniqueFd socket = connect_before(members, deadline);
-  while (!is_welcomed(socket.get(), members, deadline, memfd)) {
+  UniqueFd socket = connect_before(members, deadline, look);
+  while (!is_welcomed(socket.get(), members, deadline, look, memfd)) {
     std::this_thread::sleep_for(pause_for_next_leader);
-    socket = connect_before(members, deadline);
+    socket = connect_before(members, deadline, look);
   }
   Segment segment = Segment::open(std::move(memfd), members.size());
   segment.publish_affinity(members.index);
@@ -91,7 +95,7 @@ LocalGroup join_as_peer(const NodeMembers& members, Deadline deadline) {
   ready.rank = members.index;
   ready.nonce = segment.nonce();
   send_local(socket.get(), ready);
-  expect(socket.get(), {LocalMessage::Type::go}, members, deadline);
+  expect(socket.get(), {LocalMessage::Type::go}, members, deadline, look);
 
   std::vector<LocalPeer> peers;
   const pid_t leader_pid = peer_credentials(socket.get()).pid;
@@ -133,8 +137,9 @@ NodeMembers all_on_one_node(const World& world) {
   return members;
 }
 
-LocalGroup open_local_group(const NodeMembers& members, Deadline deadline) {
-  return members.index == 0 ? RendezvousLeader(members).gather(deadline) : join_as_peer(members, deadline);
+LocalGroup open_local_group(const NodeMembers& members, Deadline deadline, const Look& look) {
+  if (members.index == 0) return RendezvousLeader(members).gather(deadline, look);
+  return join_as_peer(members, deadline, look);
 }
 
 }  // namespace lockstep::comm

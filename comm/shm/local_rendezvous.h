@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/polling.h"
 #include "comm/shm/local_socket.h"
 #include "comm/shm/segment.h"
 #include "comm/world/world.h"
@@ -66,6 +67,7 @@ struct LocalGroup {
 /// Brings the ranks of one node together. The leader listens on an abstract Unix socket and hands its memfd
 /// to every peer of the same user. A nonce that the peer reads through the mapping proves that the memory is
 /// shared. CommError names the ranks that did not join, UsageError the process that is this rank already.
-LocalGroup open_local_group(const NodeMembers& members, Deadline deadline);
+/// What `look` throws ends it for all who have come.
+LocalGroup open_local_group(const NodeMembers& members, Deadline deadline, const Look& look = {});
 
 }  // namespace lockstep::comm

@@ -74,10 +74,10 @@ std::string explain(Barrier::Outcome outcome, const std::string& ranks, const Ca
   return {};
 }
 
-NodeRanks::NodeRanks(NodeMembers members, Seconds timeout, Deadline rendezvous)
+NodeRanks::NodeRanks(NodeMembers members, Seconds timeout, Deadline rendezvous, const Look& look)
     : members_(std::move(members)),
       timeout_(timeout),
-      group_(open_local_group(members_, rendezvous)),
+      group_(open_local_group(members_, rendezvous, look)),
       barrier_(shared(), members_.index) {
   monitor_.emplace(group_, members_, [this](const LocalPeer& peer) { peer_lost(peer); });
 }

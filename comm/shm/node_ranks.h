@@ -61,9 +61,9 @@ std::string explain(Barrier::Outcome outcome, const std::string& ranks, const Ca
 /// and a thread that ends every wait of the node when a peer is lost.
 class NodeRanks final : public NodeStatus {
  public:
-  /// Local rendezvous by the deadline; `timeout` is that of calls. CommError names the members that did not
-  /// come.
-  NodeRanks(NodeMembers members, Seconds timeout, Deadline rendezvous);
+  /// Local rendezvous by the deadline, unless `look` throws; `timeout` is that of calls. CommError names the
+  /// members that did not come.
+  NodeRanks(NodeMembers members, Seconds timeout, Deadline rendezvous, const Look& look = {});
   ~NodeRanks() override;
 
   const NodeMembers& members() const { return members_; }

@@ -31,13 +31,13 @@ std::uint64_t random_nonce() {
 RendezvousLeader::RendezvousLeader(const NodeMembers& members)
     : members_(members), segment_(Segment::create(members.size(), random_nonce())) {}
 
-LocalGroup RendezvousLeader::gather(Deadline deadline) {
-  UniqueFd listener = listen_before(deadline);
+LocalGroup RendezvousLeader::gather(Deadline deadline, const Look& look) {
+  UniqueFd listener = listen_before(deadline, look);
   segment_.publish_affinity(members_.index);
   while (!all_ready()) {
     if (deadline.passed())
       give_up(fmt::format("{} did not join the rendezvous in time", name_of_ranks(missing())));
-    wait_for_events(listener.get(), deadline);
+    wait_for_events(listener.get(), deadline, look);
     admit_waiting(listener.get());
     for (Peer& peer : peers_) read_messages(peer);
     std::erase_if(peers_, [](const Peer& peer) { return !peer.socket; });
@@ -62,7 +62,7 @@ LocalGroup RendezvousLeader::gather(Deadline deadline) {
           .newcomers = std::move(newcomers)};
 }
 
-UniqueFd RendezvousLeader::listen_before(Deadline deadline) const {
+UniqueFd RendezvousLeader::listen_before(Deadline deadline, const Look& look) const {
   using namespace std::chrono_literals;
   Backoff backoff({.eager = 0us, .first = 5ms, .longest = 5ms});
   bool has_warned = false;
@@ -79,6 +79,7 @@ UniqueFd RendezvousLeader::listen_before(Deadline deadline) const {
           "the rendezvous socket @{} is taken: is another run with this run id alive on this machine?",
           members_.socket_name));
     }
+    if (look) look();
     backoff.pause();
   }
 }
@@ -104,10 +105,14 @@ std::optional<LocalCredentials> RendezvousLeader::ask_holder(Deadline deadline) 
   return std::nullopt;
 }
 
-void RendezvousLeader::wait_for_events(int listener, Deadline deadline) const {
+void RendezvousLeader::wait_for_events(int listener, Deadline deadline, const Look& look) const {
   std::vector<pollfd> events{{listener, POLLIN, 0}};
   for (const Peer& peer : peers_) events.push_back({peer.socket.get(), POLLIN, 0});
-  poll_until(events, deadline);
+  try {
+    poll_and_look(events, deadline, look);
+  } catch (const CommError& error) {
+    give_up(error.what());
+  }
 }
 
 void RendezvousLeader::admit_waiting(int listener) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/polling.h"
 #include "comm/shm/local_rendezvous.h"
 #include "comm/shm/local_socket.h"
 
@@ -16,7 +17,7 @@ class RendezvousLeader {
   explicit RendezvousLeader(const NodeMembers& members);
 
   /// Once: the group, when all have come.
-  LocalGroup gather(Deadline deadline);
+  LocalGroup gather(Deadline deadline, const Look& look);
 
  private:
   struct Peer {
@@ -26,11 +27,11 @@ class RendezvousLeader {
     bool ready = false;
   };
 
-  UniqueFd listen_before(Deadline deadline) const;
+  UniqueFd listen_before(Deadline deadline, const Look& look) const;
   /// UsageError when who has the socket leads this run: this process is its second start. Else who has
   /// it, if that is another user.
   std::optional<LocalCredentials> ask_holder(Deadline deadline) const;
-  void wait_for_events(int listener, Deadline deadline) const;
+  void wait_for_events(int listener, Deadline deadline, const Look& look) const;
   void admit_waiting(int listener);
   void read_messages(Peer& peer);
   void answer_hello(Peer& peer, const LocalMessage& hello);

@@ -115,8 +115,8 @@ void StoreClient::watch(std::string_view key, Deadline deadline) {
 }
 
 std::optional<StoreClient::Change> StoreClient::take_change() {
-  require_connection();
   while (changes_.empty()) {
+    require_connection();
     take_reply();
     if (changes_.empty() && !read_some()) return std::nullopt;
   }

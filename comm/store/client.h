@@ -66,8 +66,9 @@ class StoreClient {
   /// Requests one notification as soon as the key is there, beside all other calls. At most 16 keys at a
   /// time.
   void watch(std::string_view key, Deadline deadline);
-  /// A watched key that has come, if one has; never waits. After `fd` is readable, and after any other call,
-  /// call it until it gives nothing: what it holds already makes no descriptor readable.
+  /// A watched key that has come, if one has, also before the store was lost; never waits. After `fd` is
+  /// readable, and after any other call, call it until it gives nothing: what it holds already makes no
+  /// descriptor readable.
   std::optional<Change> take_change();
   /// For poll(2); -1 when the connection is lost.
   int fd() const { return channel_.fd(); }

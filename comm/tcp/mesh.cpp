@@ -33,8 +33,8 @@ constexpr Seconds shortest_wait{0.02};
 constexpr Seconds longest_wait{1};
 
 constexpr Seconds time_between_looks{1};
-/// Rank 0 leaves when the others, who look as often, have read why.
-constexpr Seconds time_to_tell{2};
+/// Rank 0 takes the store along; by then it has sent why.
+constexpr Seconds time_to_tell{0.2};
 constexpr Seconds time_to_answer{0.5};
 
 /// Whoever is there takes a connection, unless packets are lost: they are sent again after 1 s.
@@ -47,9 +47,6 @@ std::string key_of(int rank) {
 std::string purpose_of(int rank) {
   return fmt::format("data from rank {}", rank);
 }
-
-/// Throws when waiting for data connections is in vain.
-using Look = std::function<void()>;
 
 /// A peer closes a connection only when others crowd it out, so it is asked again.
 Channel connect_peer(const PeerInfo& peer, const std::string& name, const TlsContext& context,
@@ -67,7 +64,7 @@ Channel connect_peer(const PeerInfo& peer, const std::string& name, const TlsCon
       throw CommError(fmt::format("no data connection to {} at {}: {}", name,
                                   endpoint_name(peer.address, peer.port), obstacle.text));
     }
-    look();
+    if (look) look();
     backoff.pause();
   }
 }
@@ -77,17 +74,16 @@ void throw_refusal(StoreClient& store) {
   if (const auto refusal = store.wait_for(refusal_key, Deadline::in(Seconds(0)))) throw UsageError(*refusal);
 }
 
-/// What the ranks behind those that are `known` have published. Rank 0, which has the store, may give up
-/// first: then whom all waited for is still the reason.
-std::vector<std::string> wait_for_peers(StoreClient& store, std::span<const PeerInfo> known, int ranks,
-                                        Deadline deadline, MeetingWatch* watch) {
-  const int rank = static_cast<int>(known.size());
+/// What the ranks from `rank` on have published. When the store goes without a word, whom this rank waits for
+/// is still the reason.
+std::vector<std::string> wait_for_peers(StoreClient& store, int rank, int ranks, Deadline deadline,
+                                        MeetingWatch* watch) {
   std::optional<std::string> failure;
   try {
     auto published = store.wait_for_each(peers_key, rank, ranks, deadline);
     if (!published.empty()) return published;
     throw_refusal(store);
-    if (watch != nullptr) failure = watch->failure(known);
+    if (watch != nullptr) failure = watch->failure();
   } catch (const CommError& error) {
     throw CommError(
         fmt::format("rank {} of {} had not joined the rendezvous: {}", rank, ranks, error.what()));
@@ -99,7 +95,7 @@ std::vector<std::string> wait_for_peers(StoreClient& store, std::span<const Peer
 void require_success(MeetingWatch& watch, const std::vector<PeerInfo>& peers) {
   std::optional<std::string> failure;
   try {
-    failure = watch.failure(peers);
+    failure = watch.failure();
   } catch (const CommError& error) {
     failure = fmt::format("{} was lost: {}", name_of(0, peers.front()), error.what());
   }
@@ -114,7 +110,7 @@ void admit_peers(std::map<int, Channel>& channels, std::vector<int> awaited, Aut
       throw CommError(fmt::format("{} made no data connection in time", name_of_ranks(awaited)));
     }
     if (!connection) {
-      look();
+      if (look) look();
       continue;
     }
     const auto peer =
@@ -138,35 +134,54 @@ std::vector<int> absent_ranks(StoreClient& store, int awaited, int ranks,
   return absent;
 }
 
-std::optional<std::string> MeetingWatch::failure(std::span<const PeerInfo> published) {
-  if (!next_look_.passed() || !store_.has_all_answers()) return std::nullopt;
-  next_look_ = Deadline::in(time_between_looks);
-  const auto lost = rank_ == 0 ? first_lost(static_cast<int>(published.size())) : std::nullopt;
-  if (lost) {
-    // Who fails tells why before its place is free: that stays.
-    tell(fmt::format("{} was lost before all ranks had joined",
-                     name_of(*lost, published[static_cast<std::size_t>(*lost)])));
-  }
-  auto reason = store_.wait_for(abort_key, Deadline::in(Seconds(0)));
-  if (reason && rank_ == 0) std::this_thread::sleep_for(time_to_tell);
-  return reason;
+MeetingWatch::MeetingWatch(StoreClient& store, int rank, int ranks, Deadline deadline)
+    : store_(store), rank_(rank), ranks_(ranks) {
+  store_.watch(abort_key, deadline);
 }
 
-void MeetingWatch::tell(const std::string& reason) noexcept {
+std::optional<std::string> MeetingWatch::failure() {
+  if (auto reason = told()) return reason;
+  if (rank_ != 0 || !next_look_.passed() || !store_.has_all_answers()) return std::nullopt;
+  next_look_ = Deadline::in(time_between_looks);
+  // Unless that rank has told why, before its place was free.
+  if (const auto lost = lost_rank())
+    return tell(fmt::format("{} was lost before all ranks had joined", *lost));
+  return std::nullopt;
+}
+
+std::string MeetingWatch::tell(const std::string& reason) noexcept {
+  std::string first = reason;
   try {
-    store_.compare_and_set(abort_key, std::nullopt, reason, Deadline::in(time_to_answer));
+    const Deadline soon = Deadline::in(time_to_answer);
+    if (auto earlier = told()) {
+      first = *std::move(earlier);
+    } else if (!store_.compare_and_set(abort_key, std::nullopt, reason, soon)) {
+      first = store_.get(abort_key, soon).value_or(reason);
+    }
   } catch (const std::exception&) {
     // Without the store the others end, too.
   }
+  if (rank_ == 0) std::this_thread::sleep_for(time_to_tell);
+  return first;
 }
 
-std::optional<int> MeetingWatch::first_lost(int published) {
+std::optional<std::string> MeetingWatch::told() {
+  if (reason_) return reason_;
+  if (auto change = store_.take_change()) reason_ = std::move(change->value);  // no other key is watched
+  return reason_;
+}
+
+std::optional<std::string> MeetingWatch::lost_rank() {
   const Deadline now = Deadline::in(Seconds(0));
-  const auto there = static_cast<int>(store_.wait_for_each(places_key, 0, published, now).size());
-  if (there == published) return std::nullopt;
-  // A late answer, and one of a part, look alike.
-  const bool has_place = store_.wait_for(key_of_place(there), now).has_value();
-  return has_place || !store_.has_all_answers() ? std::nullopt : std::optional(there);
+  for (int rank = 0; rank < ranks_; ++rank) {
+    // In this order: a rank has its place before it publishes.
+    const auto info = store_.wait_for(key_of(rank), now);
+    const bool is_lost = info && !store_.wait_for(key_of_place(rank), now);
+    // A late answer looks like none.
+    if (!store_.has_all_answers()) return std::nullopt;
+    if (is_lost) return name_of(rank, decode_peer_info(*info, rank));
+  }
+  return std::nullopt;
 }
 
 std::string node_hint(const std::string& name) {
@@ -189,7 +204,7 @@ std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks
   for (Seconds wait{0}; std::ssize(peers) < ranks; wait = std::clamp(2 * wait, shortest_wait, longest_wait)) {
     const int awaited = static_cast<int>(peers.size());
     const Deadline answer = Deadline::in(std::min(wait, deadline.left()));
-    for (const std::string& text : wait_for_peers(store, peers, ranks, answer, watch))
+    for (const std::string& text : wait_for_peers(store, awaited, ranks, answer, watch))
       peers.push_back(decode_peer_info(text, static_cast<int>(peers.size())));
     if (std::ssize(peers) == awaited && deadline.passed()) {
       throw CommError(fmt::format("{} of {} did not join the rendezvous in time: were all nodes started?",
@@ -199,13 +214,14 @@ std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks
   return peers;
 }
 
+Look look_at(MeetingWatch& watch, const std::vector<PeerInfo>& peers) {
+  return [&watch, &peers] { require_success(watch, peers); };
+}
+
 std::vector<Link> connect_peers(const Placement& placement, int rank, const std::vector<PeerInfo>& peers,
                                 const DataSecurity& security, AuthenticatedListener& listener,
-                                Deadline deadline, MeetingWatch* watch) {
+                                Deadline deadline, const Look& look) {
   const TlsContext context(security.credentials);
-  const Look look = [&] {
-    if (watch != nullptr) require_success(*watch, peers);
-  };
   const ConnectionRequest request{.purpose = purpose_of(rank), .encrypted = security.encrypted};
   std::map<int, Channel> channels;
   std::vector<int> awaited;

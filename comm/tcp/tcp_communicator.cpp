@@ -54,12 +54,11 @@ TcpCommunicator::TcpCommunicator(const World& world, const CommOptions& options,
 }
 
 void TcpCommunicator::connect(const CommOptions& options, Deadline deadline) {
-  MeetingWatch watch(rendezvous_.store, world_.rank);
+  MeetingWatch watch(rendezvous_.store, world_.rank, world_.size, deadline);
   try {
     meet(options, watch, deadline);
   } catch (const CommError& error) {
-    watch.tell(error.what());
-    throw;
+    throw CommError(watch.tell(error.what()));
   } catch (const std::exception& error) {
     watch.tell(fmt::format("rank {}: {}", world_.rank, error.what()));
     throw;
@@ -80,8 +79,9 @@ void TcpCommunicator::meet(const CommOptions& options, MeetingWatch& watch, Dead
                                .port = listener.port()},
                               deadline, &watch);
   placement_.emplace(node_numbers(peers_));
-  node_.emplace(members_of(*placement_, world_, rendezvous_.incarnation), options.timeout, deadline);
-  links_ = connect_peers(*placement_, world_.rank, peers_, security, listener, deadline, &watch);
+  const Look look = look_at(watch, peers_);
+  node_.emplace(members_of(*placement_, world_, rendezvous_.incarnation), options.timeout, deadline, look);
+  links_ = connect_peers(*placement_, world_.rank, peers_, security, listener, deadline, look);
   for (const Link& link : links_) {
     if (options.most_bytes_per_s > 0) limit_sending(link.fd(), options.most_bytes_per_s);
   }

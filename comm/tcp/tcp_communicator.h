@@ -47,7 +47,7 @@ class TcpCommunicator final : public Communicator {
   std::optional<FailureReport> failure_report() override { return watchdog_->failure_report(); }
 
  private:
-  /// Tells the others why, when it fails.
+  /// Tells the others why, when it fails; says what another has told first.
   void connect(const CommOptions& options, Deadline deadline);
   void meet(const CommOptions& options, MeetingWatch& watch, Deadline deadline);
   void start_watching(Deadline deadline);

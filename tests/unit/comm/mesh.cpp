@@ -63,8 +63,13 @@ TEST_CASE("who waits for a rank still names it when the store is lost", "[comm]"
 }
 
 TEST_CASE("a rank that is lost before all have joined ends the others soon, by its name", "[comm]") {
-  const bool all_come = GENERATE(false, true);
-  CAPTURE(all_come);
+  struct Order {
+    int lost;
+    bool all_come;
+  };
+  const Order order = GENERATE(Order{1, false}, Order{1, true}, Order{2, false});
+  CAPTURE(order.lost, order.all_come);
+  const int absent = 3 - order.lost;
   const std::vector<int> nodes{0, 1, 2};
   const std::string run_id = fresh_run_id();
   const int port = unused_port();
@@ -72,34 +77,85 @@ TEST_CASE("a rank that is lost before all have joined ends the others soon, by i
     return RankProcess([=] { join_nodes(index, nodes, run_id, port, Seconds(30)); });
   };
   RankProcess first = rank(0);
-  const RankProcess lost = rank(1);
+  const RankProcess lost = rank(order.lost);
   std::optional<RankProcess> last;
   StoreClient store = connect_to_store(run_id, port);
-  store.wait("peer/1", Deadline::in(Seconds(10)));
-  if (all_come) {
+  store.wait(fmt::format("peer/{}", order.lost), Deadline::in(Seconds(10)));
+  if (order.all_come) {
     lost.signal(SIGSTOP);  // so it makes no data connection
-    last.emplace(rank(2));
-    store.wait("peer/2", Deadline::in(Seconds(10)));
+    last.emplace(rank(absent));
+    store.wait(fmt::format("peer/{}", absent), Deadline::in(Seconds(10)));
   }
   const auto begin = Clock::now();
   lost.signal(SIGKILL);
-  const std::string reason =
-      fmt::format("rank 1 (pid {} on {}) was lost before all ranks had joined", lost.pid(), host_name());
+  const std::string reason = fmt::format("rank {} (pid {} on {}) was lost before all ranks had joined",
+                                         order.lost, lost.pid(), host_name());
   CHECK(first.outcome() == reason);
   if (last) CHECK(last->outcome() == reason);
   CHECK(Clock::now() - begin < Seconds(10));
 }
 
+TEST_CASE("a rank that is lost before its node has met ends all soon, by its name", "[comm]") {
+  const int who = GENERATE(2, 3);  // its node's leader, and the other
+  CAPTURE(who);
+  const std::string run_id = fresh_run_id();
+  const int port = unused_port();
+  const auto rank = [&](int index) {
+    return RankProcess([=] { join_nodes(index, {0, 0, 1, 1}, run_id, port, Seconds(30)); });
+  };
+  RankProcess first = rank(0);
+  const RankProcess lost = rank(who);
+  RankProcess beside = rank(5 - who);
+  StoreClient store = connect_to_store(run_id, port);
+  for (const int index : {2, 3}) store.wait(fmt::format("peer/{}", index), Deadline::in(Seconds(10)));
+  lost.signal(SIGSTOP);  // so it does not come to its node's rendezvous
+  RankProcess last = rank(1);
+  store.wait("peer/1", Deadline::in(Seconds(10)));
+  const auto begin = Clock::now();
+  lost.signal(SIGKILL);
+  const std::string reason = fmt::format("rank {} (pid {} on {}) was lost before all ranks had joined", who,
+                                         lost.pid(), host_name());
+  CHECK(first.outcome() == reason);
+  CHECK(last.outcome() == reason);
+  CHECK(beside.outcome() == reason);
+  CHECK(Clock::now() - begin < Seconds(10));
+}
+
 TEST_CASE("who gives up before all have joined tells the others why", "[comm]") {
+  const int gives_up = GENERATE(0, 1);
+  CAPTURE(gives_up);
   const std::string run_id = fresh_run_id();
   const int port = unused_port();
   const auto begin = Clock::now();
   const auto errors = run_threads(2, [&](int rank) {
-    join_nodes(rank, {0, 1, 2}, run_id, port, Seconds(rank == 0 ? 30 : 2));
+    join_nodes(rank, {0, 1, 2}, run_id, port, Seconds(rank == gives_up ? 2 : 30));
   });
   CHECK(errors == std::vector<std::string>(
                       2, "rank 2 of 3 did not join the rendezvous in time: were all nodes started?"));
   CHECK(Clock::now() - begin < Seconds(12));
+}
+
+TEST_CASE("why a start has failed is read also when the store is gone", "[comm]") {
+  const Credentials credentials{.run_id = fresh_run_id(), .secret = "secret"};
+  auto server = std::make_unique<StoreServer>("127.0.0.1", std::vector{0}, credentials);
+  const Deadline deadline = Deadline::in(Seconds(5));
+  const auto connect = [&] {
+    return StoreClient::connect("127.0.0.1", {server->port()}, credentials, deadline);
+  };
+  StoreClient first = connect();
+  StoreClient late = connect();
+  MeetingWatch tells(first, 1, 3, deadline);
+  MeetingWatch reads(late, 2, 3, deadline);
+  CHECK_FALSE(reads.failure());
+  CHECK(tells.tell("rank 1: no memory") == "rank 1: no memory");
+  server.reset();
+  SECTION("at a look") {
+    CHECK(reads.failure() == "rank 1: no memory");
+  }
+  SECTION("by who has noticed the end of the store first") {
+    CHECK_THROWS_AS(late.wait("peer/2", deadline), CommError);
+    CHECK(reads.tell("the store closed the connection") == "rank 1: no memory");
+  }
 }
 
 TEST_CASE("a rank whose first process has left does not take its place in the exchange", "[comm]") {

@@ -84,6 +84,15 @@ TEST_CASE("a rank that runs already is refused while its start goes on, not once
   CHECK_THAT(message, contains("it is of a start that has failed"));
 }
 
+TEST_CASE("a rank takes no place in a start that failed before it came", "[rendezvous]") {
+  const std::string run_id = fresh_run_id();
+  Rendezvous met = join(0, 1, run_id);
+  met.store.set(abort_key, "rank 2 was lost", soon());
+  const std::string message = tests::message_of<CommError>([&] { join(1, 2, run_id, shortly()); });
+  CHECK_THAT(message, contains("it is of a start that has failed"));
+  CHECK_FALSE(met.store.get(key_of_place(1), soon()));
+}
+
 TEST_CASE("the ranks of a launch do not take what is left of the node's last launch for another one",
           "[rendezvous]") {
   const std::string run_id = fresh_run_id();
