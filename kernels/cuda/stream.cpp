@@ -52,7 +52,8 @@ void CudaStream::wait(Event& event) {
 CudaGraph::CudaGraph(CudaStream& stream, const std::function<void()>& launches) {
   const cudaStream_t handle = handle_of(stream);
   // Other threads, such as loaders, may go on allocating and copying.
-  check(cudaStreamBeginCapture(handle, cudaStreamCaptureModeThreadLocal), "cannot begin to capture a step");
+  check(cudaStreamBeginCapture(handle, cudaStreamCaptureModeThreadLocal),
+        "cannot begin to capture a step (try --cuda-graph off)");
   try {
     launches();
   } catch (const DeviceError& error) {
