@@ -1,4 +1,5 @@
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -196,9 +197,16 @@ TEST_CASE("an old checkpoint that may not be removed stays whole under its name,
   const int ended = without_root(folder.path(), [&] {
     for (const std::int64_t step : {1, 2}) directory.add(step, fill);
     fs::permissions(kept, fs::perms::owner_read | fs::perms::owner_exec);
+    struct stat before {
+    }, after{};
+    ::stat(kept.c_str(), &before);
     CheckpointWriter writer(directory, 1);
     write(writer, content_of(3, 1));
     if (!tests::message_of<DeviceError>([&] { writer.wait(); }).empty()) return 1;
+    // It has not been renamed meanwhile: somebody may be copying it.
+    ::stat(kept.c_str(), &after);
+    if (after.st_ctim.tv_sec != before.st_ctim.tv_sec || after.st_ctim.tv_nsec != before.st_ctim.tv_nsec)
+      return 3;
     // Its name is not taken from it either.
     return tests::message_of<DeviceError>([&] { directory.add(1, fill); }).empty() ? 2 : 0;
   });
