@@ -23,8 +23,8 @@ namespace {
 /// A key of AES-GCM serves 2^24.5 records (RFC 8446, 5.5), which are five times as many bytes.
 constexpr std::uint64_t most_bytes_per_key = std::uint64_t{64} << 30;
 
-/// A system call takes records until there are so many bytes of them: gpt_char over 1 Gbit/s took 51.5 ms a
-/// step in place of 54.2 with a call for each record.
+/// A system call takes records until there are so many bytes of them: gpt_char over 1 Gbit/s took 51.3 ms a
+/// step in place of 54.0 with a call for each record.
 constexpr std::size_t bytes_of_call = std::size_t{64} << 10;
 
 constexpr std::string_view no_handshake = "it does not speak Lockstep's protocol";
