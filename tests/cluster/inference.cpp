@@ -76,8 +76,10 @@ TEST_CASE("predict gives one line a sample in order, and the same logits in a fi
   }
 }
 
-TEST_CASE("predict reads inputs without targets, and takes the classes from the weights") {
-  const TemporaryFolder folder;
+namespace {
+
+/// A run on samples of classes in `run`, and its inputs without targets in seen.safetensors.
+void train_on_tensors(const TemporaryFolder& folder) {
   const std::vector<float> inputs(4 * 6, 0.5F);
   const std::vector<std::int64_t> targets{0, 1, 2, 0};
   const SafetensorsFile::Tensor x{"inputs", DType::f32, {4, 6}, std::as_bytes(std::span(inputs))};
@@ -86,6 +88,13 @@ TEST_CASE("predict reads inputs without targets, and takes the classes from the 
   write_safetensors(folder / "seen.safetensors", std::vector{x});
   train(1, {"--model=mlp", "--dataset=tensors", "--data-dir", (folder / "train.safetensors").string()},
         folder / "run");
+}
+
+}  // namespace
+
+TEST_CASE("predict reads inputs without targets, and takes the classes from the weights") {
+  const TemporaryFolder folder;
+  train_on_tensors(folder);
   const auto lines = lines_of(output_of(
       2, {"predict", (folder / "run").string(), "--data-dir", (folder / "seen.safetensors").string()}));
   REQUIRE(lines.size() == 4);
@@ -159,14 +168,7 @@ TEST_CASE("predict reads tokens from tensors for a model that learned from text"
 TEST_CASE(
     "classes of a file of tensors have names where the weights or a data set that was typed tell them") {
   const TemporaryFolder folder;
-  const std::vector<float> inputs(4 * 6, 0.5F);
-  const std::vector<std::int64_t> targets{0, 1, 2, 0};
-  const SafetensorsFile::Tensor x{"inputs", DType::f32, {4, 6}, std::as_bytes(std::span(inputs))};
-  const SafetensorsFile::Tensor y{"targets", DType::i64, {4}, std::as_bytes(std::span(targets))};
-  write_safetensors(folder / "train.safetensors", std::vector{x, y});
-  write_safetensors(folder / "seen.safetensors", std::vector{x});
-  train(1, {"--model=mlp", "--dataset=tensors", "--data-dir", (folder / "train.safetensors").string()},
-        folder / "run");
+  train_on_tensors(folder);
   const auto first = [&](const std::filesystem::path& weights, const Words& more) {
     return lines_of(output_of(1, Words{"predict", weights.string(), "--model=mlp", "--data-dir",
                                        (folder / "seen.safetensors").string()} +
