@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <latch>
+#include <stdexcept>
 
 #include "comm/shm/local_rendezvous.h"
 #include "comm/shm/local_socket.h"
@@ -236,4 +237,11 @@ TEST_CASE("several nodes and unknown backends are refused", "[comm]") {
     CHECK_THROWS_AS(make_communicator(local_world(0, 2, "x"), {.timeout = Seconds(1), .backend = backend}),
                     UsageError);
   }
+}
+
+TEST_CASE("a process that ends before its body does is no rank that did well", "[comm]") {
+  CHECK(RankProcess([] {}).outcome().empty());
+  CHECK(RankProcess([] { throw std::runtime_error("no more data"); }).outcome() == "no more data");
+  CHECK(RankProcess([] { _exit(86); }).outcome() == "(ended with 86)");
+  CHECK(RankProcess([] { raise(SIGKILL); }).outcome() == "(killed by signal 9)");
 }

@@ -45,7 +45,8 @@ class RankProcess {
   int pid() const { return pid_; }
   /// After SIGSTOP it stands still when this returns.
   void signal(int number) const;
-  /// Waits for its end: the text of the exception that `body` ended with, or "".
+  /// Waits for its end: the text of the exception that `body` ended with, and how the process ended if not
+  /// with 0; "" when it did well.
   std::string outcome();
 
  private:
