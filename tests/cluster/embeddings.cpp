@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/base/safetensors.h"
+#include "tests/support/largest_error.h"
 #include "tests/support/training.h"
 
 namespace lockstep::tests {
@@ -50,6 +51,7 @@ double largest_distance_in_ulp(const std::filesystem::path& a, const std::filesy
                                std::size_t dim) {
   const SafetensorsFile left(a);
   const SafetensorsFile right(b);
+  REQUIRE(left.tensors().size() == right.tensors().size());
   double largest = 0;
   for (const auto& tensor : left.tensors()) {
     const std::vector<float> x = floats_of(left, tensor.name);
@@ -60,8 +62,7 @@ double largest_distance_in_ulp(const std::filesystem::path& a, const std::filesy
       float greatest = 0;
       for (std::size_t i = row; i < end; ++i) greatest = std::max(greatest, std::abs(x[i]));
       const float ulp = std::nextafter(greatest, INFINITY) - greatest;
-      for (std::size_t i = row; i < end; ++i)
-        largest = std::max(largest, std::abs(static_cast<double>(x[i]) - y[i]) / ulp);
+      for (std::size_t i = row; i < end; ++i) largest = std::max(largest, error_between(x[i], y[i]) / ulp);
     }
   }
   return largest;

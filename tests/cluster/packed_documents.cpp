@@ -86,7 +86,7 @@ TEST_CASE("loss and gradients of packed documents are those of each document in 
     double distance = 0;
     for (std::size_t i = 0; i < got.size(); ++i) {
       greatest = std::max(greatest, std::abs(expected[i]));
-      distance = std::max(distance, static_cast<double>(std::abs(got[i] - expected[i])));
+      distance = std::max(distance, error_between(got[i], expected[i]));
     }
     INFO(tensor.name);
     CHECK(distance <= 2e-5 * static_cast<double>(greatest));  // sums of the same terms in another order

@@ -7,6 +7,7 @@
 
 #include "kernels/conv2d.h"
 #include "kernels/linear.h"
+#include "tests/support/largest_error.h"
 #include "tests/unit/kernels/reference.h"
 
 using namespace lockstep;
@@ -37,9 +38,7 @@ double tolerance(double terms, MatmulPrecision precision) {
 }
 
 double distance(const Values& a, const Values& b) {
-  double most = 0;
-  for (std::size_t i = 0; i < a.data.size(); ++i) most = std::max(most, std::abs(a.data[i] - b.data[i]));
-  return most;
+  return tests::largest_error(a.data, b.data);
 }
 
 /// One direction of a product.

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "tests/support/largest_error.h"
 #include "tests/unit/kernels/winograd_problem.h"
 
 using namespace lockstep;
@@ -9,12 +10,6 @@ using namespace lockstep::kernels;
 using namespace lockstep::kernels::test;
 
 namespace {
-
-double worst_difference(const Values& a, const Values& b) {
-  double worst = 0;
-  for (std::size_t i = 0; i < a.data.size(); ++i) worst = std::max(worst, std::abs(a.data[i] - b.data[i]));
-  return worst;
-}
 
 /// Three times what was seen for 256 channels, 9e-7 of the largest element: f32's 6e-8, some ten times for
 /// what the transforms amplify it by (kernels/cpu/simd/winograd_points.h). With the points of the paper and
@@ -116,7 +111,7 @@ TEST_CASE("winograd conv2d keeps its bound with many channels and tiles") {
   const Case c{{8, 256, 14, 14}, {16, 256, 3, 3}, {.padding = {1, 1}}};
   const Problem p = make_problem(c);
   const auto error = [](const Values& got, const Values& wanted) {
-    const double relative = worst_difference(got, wanted) / largest(wanted);
+    const double relative = tests::largest_error(got.data, wanted.data) / largest(wanted);
     INFO(relative);
     CHECK(relative < bound);
     CHECK(relative > 0);

@@ -9,6 +9,7 @@
 #include "runtime/step/executor.h"
 #include "runtime/step/parameter_io.h"
 #include "tests/support/catch.h"
+#include "tests/support/largest_error.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 
@@ -146,7 +147,7 @@ TEST_CASE("averaged weights: files have the average, the optimizer's state what 
       for (std::size_t i = 0; i < wanted[t].values.size(); ++i) {
         float& w = wanted[t].values[i];
         w += static_cast<float>(1 - decay) * (trained[t].values[i] - w);
-        largest = std::max(largest, static_cast<double>(std::abs(w - got[t].values[i])));
+        largest = std::max(largest, tests::error_between(w, got[t].values[i]));
       }
     }
     CHECK(largest == 0);  // the formula in the same order, without fused multiply-adds
