@@ -4,40 +4,74 @@
 #include <execinfo.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <string_view>
 
 namespace {
 
 thread_local bool counting = false;
+thread_local bool looking = false;  // for who asks, which may allocate
 thread_local int allocations = 0;
 thread_local std::int64_t live_blocks = 0;
+std::atomic<int> counters{0};  // that live, of all threads
+std::atomic<int> team_allocations{0};
 
-/// The libraries never call us, so a frame of theirs on the stack is the one that asks.
-bool asked_by_library() {
-  void* callers[24];
-  const int depth = ::backtrace(callers, 24);
-  for (int i = 0; i < depth; ++i) {
-    Dl_info info;
-    if (::dladdr(callers[i], &info) == 0 || info.dli_fname == nullptr) continue;
-    if (std::strstr(info.dli_fname, "libdnnl") != nullptr ||
-        std::strstr(info.dli_fname, "libgomp") != nullptr) {
-      return true;
-    }
-  }
-  return false;
+bool is_in(const Dl_info& frame, const char* library) {
+  return frame.dli_fname != nullptr && std::strstr(frame.dli_fname, library) != nullptr;
 }
 
-void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
-  if (counting) {
-    counting = false;  // looking for the caller may allocate
-    if (!asked_by_library()) ++allocations;
-    ++live_blocks;
-    counting = true;
+/// It asks for its caller. An instance of a template in this program may serve a library.
+bool is_of_standard_library(const Dl_info& frame) {
+  const std::string_view symbol = frame.dli_sname == nullptr ? "" : frame.dli_sname;
+  return is_in(frame, "libstdc++") || symbol.starts_with("_ZNSt") || symbol.starts_with("_ZNKSt") ||
+         symbol.starts_with("_ZSt");
+}
+
+/// Who called operator new, which returns to `caller`.
+struct Origin {
+  bool is_library = false;  ///< oneDNN or OpenMP, not a body of ours that they call
+  bool is_in_team = false;  ///< in a parallel region
+};
+
+Origin origin_of(const void* caller) {
+  constexpr int deepest = 64;
+  void* frames[deepest];
+  const int depth = ::backtrace(frames, deepest);
+  Origin origin;
+  bool is_found = false;
+  for (int i = static_cast<int>(std::find(frames, frames + depth, caller) - frames); i < depth; ++i) {
+    Dl_info frame;
+    if (::dladdr(static_cast<char*>(frames[i]) - 1, &frame) == 0) continue;
+    if (is_in(frame, "libgomp")) origin.is_in_team = true;
+    if (is_found || is_of_standard_library(frame)) continue;
+    is_found = true;
+    origin.is_library = is_in(frame, "libdnnl") || is_in(frame, "libgomp");
   }
+  return origin;
+}
+
+void count(const void* caller) {
+  if (looking || (!counting && counters == 0)) return;
+  looking = true;
+  const Origin origin = origin_of(caller);
+  looking = false;
+  if (counting) ++live_blocks;
+  if (origin.is_library) return;
+  if (counting) {
+    ++allocations;
+  } else if (origin.is_in_team) {
+    ++team_allocations;
+  }
+}
+
+void* allocate(std::size_t bytes, const void* caller,
+               std::size_t alignment = alignof(std::max_align_t)) noexcept {
+  count(caller);
   const std::size_t size = (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
   return std::aligned_alloc(alignment, size);
 }
@@ -47,30 +81,31 @@ void release(void* memory) noexcept {
   std::free(memory);
 }
 
-void* allocate_or_throw(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) {
-  if (void* memory = allocate(bytes, alignment)) return memory;
+void* allocate_or_throw(std::size_t bytes, const void* caller,
+                        std::size_t alignment = alignof(std::max_align_t)) {
+  if (void* memory = allocate(bytes, caller, alignment)) return memory;
   throw std::bad_alloc();
 }
 
 }  // namespace
 
 void* operator new(std::size_t bytes) {
-  return allocate_or_throw(bytes);
+  return allocate_or_throw(bytes, __builtin_return_address(0));
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return allocate_or_throw(bytes, static_cast<std::size_t>(alignment));
+  return allocate_or_throw(bytes, __builtin_return_address(0), static_cast<std::size_t>(alignment));
 }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  return allocate(bytes, alignof(std::max_align_t));
+  return allocate(bytes, __builtin_return_address(0));
 }
 void* operator new[](std::size_t bytes) {
-  return allocate_or_throw(bytes);
+  return allocate_or_throw(bytes, __builtin_return_address(0));
 }
 void* operator new[](std::size_t bytes, std::align_val_t alignment) {
-  return allocate_or_throw(bytes, static_cast<std::size_t>(alignment));
+  return allocate_or_throw(bytes, __builtin_return_address(0), static_cast<std::size_t>(alignment));
 }
 void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
-  return allocate(bytes, alignof(std::max_align_t));
+  return allocate(bytes, __builtin_return_address(0));
 }
 void operator delete(void* memory) noexcept {
   release(memory);
@@ -99,18 +134,20 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
 
 namespace lockstep::tests {
 
-AllocationCount::AllocationCount() {
+AllocationCount::AllocationCount() : team_allocations_before_(team_allocations) {
   allocations = 0;
   live_blocks = 0;
+  ++counters;
   counting = true;
 }
 
 AllocationCount::~AllocationCount() {
   counting = false;
+  --counters;
 }
 
 int AllocationCount::value() const {
-  return allocations;
+  return allocations + team_allocations - team_allocations_before_;
 }
 
 std::int64_t AllocationCount::growth() const {

@@ -52,6 +52,16 @@ TEST_CASE("the counter counts what we allocate") {
   CHECK(counted == 1);
 }
 
+TEST_CASE("the counter counts what the body of a parallel region allocates, on each thread of the team") {
+  const int counted = [] {
+    const tests::AllocationCount count;
+#pragma omp parallel num_threads(2)
+    ::operator delete(::operator new(1));
+    return count.value();
+  }();
+  CHECK(counted == 2);
+}
+
 TEST_CASE("a launch allocates nothing of ours") {
   if (!device().is_cpu()) return;  // a driver, or the machine in software, may
   const Conv2dGeometry same{.padding = {1, 1}};
