@@ -19,8 +19,10 @@ end_ranks() {
   ((${#pids[@]} == 0)) || kill -KILL "${pids[@]}" 2>/dev/null || true
 }
 
-# figure RUN NAME: a top-level value of RUN/summary.json
-figure() { sed -nE "s/^ *\"$2\": *\"?([^\",]*)\"?,?$/\1/p" "$scratch/$1/summary.json"; }
+# figure RUN NAME: a top-level value of RUN/summary.json; where there is none, what equals no figure of another run.
+figure() {
+  sed -nE "s/^ *\"$2\": *\"?([^\",]+)\"?,?$/\1/p" "$scratch/$1/summary.json" | grep . || echo "no $2 of $1"
+}
 
 unused_port() { python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
