@@ -64,6 +64,57 @@ TEST_CASE("a window ends with its last step, whenever it is read") {
   CHECK(metrics.take_window(on_console).step_ms == Approx(20));
 }
 
+TEST_CASE("samples per second are those of step 20 on, and in a run of up to 20 steps of step 2 on") {
+  RunMetrics metrics;
+  metrics.start();
+  Clock::time_point ended = Clock::now();
+  const auto step = [&](std::chrono::milliseconds time) {
+    ended += time;
+    metrics.step_done({}, 0, 64, ended);
+  };
+  step(std::chrono::seconds(5));
+  CHECK(metrics.samples_per_s() == 0);
+  for (int i = 2; i < 20; ++i) step(std::chrono::milliseconds(200));
+  CHECK(metrics.samples_per_s() == Approx(64 / 0.2));
+  step(std::chrono::milliseconds(100));
+  CHECK(metrics.samples_per_s() == Approx(19 * 64 / 3.7));
+  step(std::chrono::milliseconds(300));
+  CHECK(metrics.samples_per_s() == Approx(2 * 64 / 0.4));
+  step(std::chrono::milliseconds(100));
+  CHECK(metrics.samples_per_s() == Approx(3 * 64 / 0.5));
+}
+
+TEST_CASE("no figure has the time between pause and resume") {
+  constexpr int steps = 30;
+  constexpr std::chrono::seconds step_time(1);
+  RunMetrics metrics;
+  const auto begin = Clock::now();
+  metrics.start();
+  Clock::time_point ended = Clock::now();
+  Seconds unsure = ended - begin;  // of what was measured beside the pauses
+  for (int step = 0; step < steps; ++step) {
+    ended += step_time;
+    metrics.step_done({}, 0, 64, ended);
+    const auto before = Clock::now();
+    metrics.pause();
+    const auto paused = Clock::now();
+    while (Clock::now() - paused < std::chrono::milliseconds(2)) continue;
+    const auto away = Clock::now() - paused;
+    metrics.resume();
+    ended += away;
+    unsure += Clock::now() - before - away;
+  }
+  Summary summary;
+  metrics.fill(summary);
+  CHECK(summary.samples_per_s >= 64);
+  CHECK(summary.samples_per_s <= 11 * 64 / (11 - unsure.count()));
+  CHECK(summary.step_ms_median <= 1000);
+  CHECK(summary.step_ms_median >= 1000 * (1 - unsure.count()));
+  const Progress all = metrics.take_window(RunMetrics::Reader::log);
+  CHECK(all.samples_per_s >= 64);
+  CHECK(all.samples_per_s <= steps * 64 / (steps - unsure.count()));
+}
+
 TEST_CASE("what a rank waited follows from the exchange times of all, step by step") {
   const std::int64_t times[2][3] = {{5, 2, 9}, {3, 8, 4}};  // milliseconds of two ranks
   std::vector<RunMetrics> ranks(2);
