@@ -43,6 +43,20 @@ TEST_CASE("a worker that slept before a full ring fills the slots that come back
   CHECK(numbers->reached.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready);
 }
 
+TEST_CASE("workers fill as many batches ahead as the prefetch factor asks for") {
+  const LoaderOptions options{.batch_size = 1, .workers = 2, .prefetch_factor = 5, .epochs = 1};
+  const std::int64_t slots = 2 * 5 + 3;  // two that the caller may hold, and one that it asks for
+  CHECK(loader_slots(options, 800'000) == static_cast<std::size_t>(slots));
+  const auto numbers = std::make_shared<Numbers>(1000, 100000);  // 800 kB a batch
+  std::promise<void> unblocked;
+  unblocked.set_value();
+  numbers->unblocked = unblocked.get_future().share();
+  numbers->blocks_at = slots - 1;
+  // Nothing is taken.
+  const Loader loader(numbers, in_order(1000), options);
+  CHECK(numbers->reached.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready);
+}
+
 TEST_CASE("the deadline holds while a worker is stuck, and the batch comes when it is free") {
   std::promise<void> unblock;
   const auto numbers = std::make_shared<Numbers>(100);
