@@ -45,12 +45,13 @@ TEST_CASE(
   const auto summary = train(3, options + Words{"--batch-size=16"}, folder.path() / "run");
   CHECK(summary["steps"] == 11);     // ceil(ceil(500 / 3) / 16)
   CHECK(summary["samples"] == 501);  // 3 x 167
-  CHECK(summary["eval"]["samples"].get<int>() > 0);
   const auto alone = train(
       1,
       options + Words{"--batch-size=48", "--init-from",
                       (folder.path() / "run" / "model.safetensors").string(), "--optimizer=sgd", "--lr=0"},
       folder.path() / "eval");
+  CHECK(summary["eval"]["samples"].get<int>() > 0);
+  CHECK(alone["eval"]["samples"] == summary["eval"]["samples"]);
   CHECK(alone["eval"]["accuracy"] == summary["eval"]["accuracy"]);
   CHECK(alone["eval"]["top5"] == summary["eval"]["top5"]);
   CHECK(alone["eval"]["top5"] >= alone["eval"]["accuracy"]);
@@ -220,6 +221,8 @@ TEST_CASE("loader threads change nothing") {
   const auto none = train(2, options + Words{"--num-workers=0"}, folder.path() / "0");
   const auto three = train(2, options + Words{"--num-workers=3"}, folder.path() / "3");
   CHECK(none["weights_sha256"] == three["weights_sha256"]);
+  const auto deep = train(2, options + Words{"--num-workers=2", "--prefetch-factor=40"}, folder / "deep");
+  CHECK(none["weights_sha256"] == deep["weights_sha256"]);
 }
 
 TEST_CASE("more ranks than cores") {
