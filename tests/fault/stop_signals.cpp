@@ -58,19 +58,50 @@ TEST_CASE("a signal that was ignored at the start stays ignored: nohup, a shell'
   CHECK(fs::exists(run_dir / "summary.json"));
 }
 
-TEST_CASE("a second SIGINT ends a trainer at once, a second of any other signal does not") {
+/// Two ranks in a shell each, which tells its pid, and the trainer's code at the end. launch sees none fail.
+Words told_by_shells(const fs::path& run_dir) {
+  return launched(2, in_script("/bin/sh", "echo pid$RANK=$$.; \"$0\" \"$@\"; echo code$RANK=$?.",
+                               endless_training(run_dir)));
+}
+
+TEST_CASE("a second SIGTERM, from a service manager and a launcher, does not keep a trainer from saving") {
   const int first = GENERATE(SIGTERM, SIGHUP, SIGINT);
   const TemporaryFolder folder;
   const fs::path run_dir = folder / "run";
-  Program run(started_by({"/usr/bin/env"}, 1, run_dir));
+  Program run(told_by_shells(run_dir));
+  run.wait_for(".\n", 2);
   wait_for_steps(run_dir);
-  // Stopped, so that both have come before it acts on the first.
-  stop(run.pid());
-  ::kill(run.pid(), first);
-  ::kill(run.pid(), SIGTERM);
-  ::kill(run.pid(), SIGCONT);
-  CHECK(run.wait_for_end() == 75);
+  // Rank 0 waits for rank 1, so that it has taken both before it acts on the first.
+  const pid_t other = child_named(run.number_after("pid1"), "trainer");
+  const pid_t signalled = child_named(run.number_after("pid0"), "trainer");
+  stop(other);
+  for (const int signal_number : {first, SIGTERM}) send_and_wait_until_taken(signalled, signal_number);
+  ::kill(other, SIGCONT);
+  run.wait_for_end();
+  for (const char* code : {"code0", "code1"}) CHECK(run.number_after(code) == 75);
   CHECK(has_checkpoint(run_dir));
+}
+
+TEST_CASE("SIGTERM to a rank that has lost its peer: it leaves with 5, and nothing is saved") {
+  const bool is_asked_before = GENERATE(false, true);
+  CAPTURE(is_asked_before);
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  Program run(told_by_shells(run_dir));
+  run.wait_for(".\n", 2);
+  wait_for_steps(run_dir);
+  const pid_t lost = child_named(run.number_after("pid1"), "trainer");
+  const pid_t survivor = child_named(run.number_after("pid0"), "trainer");
+  if (is_asked_before) {
+    stop(lost);
+    send_and_wait_until_taken(survivor, SIGTERM);
+  }
+  ::kill(lost, SIGKILL);
+  if (!is_asked_before) ::kill(survivor, SIGTERM);
+  run.wait_for_end();
+  CHECK(run.number_after("code0") == 5);
+  CHECK(run.number_after("code1") == 128 + SIGKILL);
+  CHECK_FALSE(has_checkpoint(run_dir));
 }
 
 TEST_CASE("a reader that goes away ends a trainer as a terminal does: 75, saved") {

@@ -1,11 +1,13 @@
 #include "tests/support/training.h"
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <limits>
 
 #include "kernels/base/safetensors.h"
 #include "tests/support/full_disk.h"
+#include "tests/support/variable.h"
 
 namespace lockstep::tests {
 namespace {
@@ -101,6 +103,33 @@ TEST_CASE("wrong use: one line and 2") {
              contains("--momentum is not read by --optimizer adam"));
   CHECK_THAT(error_of({"plan", "--model=mlp", "--samples=1000"}, 2),
              contains("--samples is not read by --dataset fashion-mnist"));
+}
+
+TEST_CASE("a trainer that fails writes its cause and exit code where an agent as torchrun's reads them") {
+  struct Failure {
+    Words options;
+    int code;
+  };
+  const auto failure = GENERATE(
+      Failure{{"--model=convnt"}, 2},
+      Failure{{"--model=linear", "--dataset=synthetic", "--optimizer=sgd", "--lr=1e30", "--eval-every=0"},
+              6});
+  const TemporaryFolder folder;
+  const auto file = folder / "error.json";
+  const Variable variable("TORCHELASTIC_ERROR_FILE", file.string());
+  const auto start = std::chrono::system_clock::now();
+  const std::string said =
+      error_of(failure.options + Words{"--run-dir", (folder / "run").string()}, failure.code);
+  const auto cause = nlohmann::json::parse(contents(file)).at("message");
+  CHECK_THAT(said, contains("error: " + cause.at("message").get<std::string>() + "\n"));
+  const auto& more = cause.at("extraInfo");
+  CHECK(more.at("exit_code") == failure.code);
+  const auto seconds_of = [](auto time) {
+    return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
+  };
+  const std::int64_t told = std::stoll(more.at("timestamp").get<std::string>());
+  CHECK(told >= seconds_of(start));
+  CHECK(told <= seconds_of(std::chrono::system_clock::now()));
 }
 
 TEST_CASE("a folder that holds a run is left alone") {
