@@ -87,7 +87,7 @@ bool can_listen_on(const std::string& address) {
 
 TEST_CASE("a listener admits an authenticated connection past silent ones", "[listener]") {
   for (const std::string address : {"127.0.0.1", "::1"}) {
-    if (!can_listen_on(address)) continue;
+    if (!can_listen_on(address)) return tests::skip("this machine has no IPv6");
     AuthenticatedListener listener(listen_tcp(address, 0), of_run);
     std::string obstacle;
     std::vector<UniqueFd> silent;
