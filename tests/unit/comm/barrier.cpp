@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "tests/support/catch.h"
+#include "tests/support/slowness.h"
 #include "tests/unit/comm/ranks.h"
 
 using namespace lockstep;
@@ -69,7 +70,7 @@ TEST_CASE("a rank that sleeps in a barrier is woken by the last that comes", "[c
   });
   CHECK(errors == std::vector<std::string>(2));
   // A sleep that nobody ends takes 20 ms.
-  CHECK(asleep < rounds * std::chrono::milliseconds(10));
+  CHECK(asleep < rounds * Seconds(0.01 * tests::slowness));
 }
 
 TEST_CASE("of all ranks one claims the report, and the first reason to abort stays", "[comm]") {
