@@ -110,7 +110,9 @@ TEST_CASE("a run of 64 ranks comes together in a flood of connections", "[fault]
     // Forked before there are threads, which might hold a lock at that moment.
     const RankProcess stranger([&] { knock(local_port(listener.get()), *knocks); });
     StoreServer server(std::move(listener), credentials);
-    while (*knocks < connections_a_second / 10) std::this_thread::yield();
+    for (const Deadline end = soon(); *knocks < connections_a_second / 10; std::this_thread::yield()) {
+      if (end.passed()) FAIL("only " << *knocks << " connections came");
+    }
     std::mutex mutex;
     server.on_lost([&](const std::string& name, const std::string& reason) {
       const std::lock_guard lock(mutex);

@@ -1,6 +1,7 @@
 // Unauthenticated connections to the store while the ranks of a run, processes of their own, use it.
 #include <poll.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "comm/net/handshake.h"
@@ -57,6 +58,8 @@ std::string first_message(const Credentials& credentials) {
 std::string answer_to(int port, std::string_view bytes) {
   std::string obstacle;
   const UniqueFd socket = connect_tcp("127.0.0.1", port, soon(), obstacle);
+  INFO(obstacle);
+  CHECK(socket);
   std::string answer;
   while (!bytes.empty() && send_some(socket.get(), bytes) == Transfer::some) {
   }
@@ -84,6 +87,8 @@ TEST_CASE("unauthenticated connections get no byte of state and the run goes on"
   std::vector<UniqueFd> silent;
   std::string obstacle;
   for (int i = 0; i < 100; ++i) silent.push_back(connect_tcp("127.0.0.1", met.port, soon(), obstacle));
+  INFO(obstacle);
+  CHECK(std::ranges::all_of(silent, [](const UniqueFd& one) { return static_cast<bool>(one); }));
 
   const std::string get = encode({Frame::Type::get, FieldWriter().text("state").number(0).take()});
   const std::string hello = first_message({run_id, "guessed"});
