@@ -198,6 +198,10 @@ bool multiplies_bf16_in_pairs() {
   return instruction_set() == "avx512_core_bf16";
 }
 
+bool rounds_to_bf16(MatmulPrecision precision) {
+  return precision == MatmulPrecision::medium && multiplies_by_amx();
+}
+
 bool has_type(DType dtype) {
   return std::ranges::any_of(types, [dtype](const auto& type) { return type.first == dtype; });
 }
