@@ -1,6 +1,7 @@
 // Norms, losses and small products: what is summed over a row follows the vector's width.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/base/half.h"
 #include "kernels/batch_norm.h"
@@ -196,6 +197,28 @@ TEST_CASE("all instruction sets sum losses, norms and products as the baseline d
 
 TEST_CASE("all instruction sets take a classifier's blocks as the baseline does") {
   check_same_sums(classified);
+}
+
+TEST_CASE("a block of a classifier whose logits are all -infinity leaves the others' sums finite") {
+  for (std::size_t index = 0; index < kernels::simd::instruction_sets().size(); ++index) {
+    const Loops run{index};
+    for (const std::int64_t masked : {0, 1}) {
+      Classified c;
+      std::ranges::fill(c.logits[masked], -std::numeric_limits<float>::infinity());
+      for (const std::int64_t b : {0, 1}) {
+        std::vector<BFloat16> kept(c.logits[b].size());
+        float peaks[Classified::rows];
+        run(ClassifierExponentials{}, Classified::block(b), c.bias.data(), c.logits[b].data(),
+            static_cast<void*>(kept.data()), &peaks[0], c.known.data());
+      }
+      for (const ClassifierRow& row : c.known) {
+        CHECK(row.broken == 0);
+        if (row.target == ClassifierRow::none) continue;
+        CHECK(row.total >= 1);  // its greatest logit's e^0
+        CHECK(row.total <= Classified::classes);
+      }
+    }
+  }
 }
 
 // An exponential is rounded to bf16, and so is the gradient: half a unit of the last place each.
