@@ -11,6 +11,7 @@
 #include "kernels/loss.h"
 #include "kernels/pointwise.h"
 #include "kernels/rms_norm.h"
+#include "kernels/sum_to.h"
 #include "tests/unit/kernels/instruction_sets.h"
 
 namespace lockstep::tests {
@@ -193,6 +194,24 @@ TEST_CASE("all instruction sets normalise to the baseline's bits") {
 
 TEST_CASE("all instruction sets sum losses, norms and products as the baseline does") {
   check_same_sums(summed_results);
+}
+
+// One after another, a million times 0.1 is 1 % more than 100000.
+TEST_CASE("all instruction sets sum many equal terms without adding up their roundings") {
+  constexpr std::int64_t terms = 1 << 20;
+  const std::vector<float> x(terms, 0.1F);
+  for (std::size_t index = 0; index < kernels::simd::instruction_sets().size(); ++index) {
+    const Loops run{index};
+    const auto sums_of = [&](const SumRun& walk) {
+      std::vector<float> sums(64);
+      run(SumTo{}, walk, static_cast<const void*>(x.data()), sums.data());
+      return sums;
+    };
+    const SumRun rows{.dtype = DType::f32, .n = 64, .to_one = false, .runs = terms, .x_step = 0, .y_step = 0};
+    for (const float sum : sums_of(rows)) REQUIRE(sum == Approx(0.1F * terms).epsilon(5e-5));
+    const SumRun one{.dtype = DType::f32, .n = terms, .to_one = true, .runs = 1, .x_step = 0, .y_step = 0};
+    CHECK(sums_of(one)[0] == Approx(0.1F * terms).epsilon(5e-5));
+  }
 }
 
 TEST_CASE("all instruction sets take a classifier's blocks as the baseline does") {
