@@ -77,8 +77,7 @@ struct CrossEntropy {
     }
     const bool in_top5 = sum<threads>(before) < 5 && poison == 0;
     const bool is_greatest = peak.at == target && poison == 0;
-    return {certain * hard + smoothing * soft + poison, is_greatest ? 1.0F : 0.0F,
-            in_top5 ? 1.0F : 0.0F, 1};
+    return {certain * hard + smoothing * soft + poison, is_greatest ? 1.0F : 0.0F, in_top5 ? 1.0F : 0.0F, 1};
   }
 };
 

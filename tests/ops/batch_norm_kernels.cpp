@@ -141,7 +141,8 @@ TEST_CASE("batch_norm: on the CPU an outlier in front costs the variance no digi
   const std::int64_t pixels = 200 * 160;
   Values x = random_values({1, 3, 200, 160}, 1);
   for (double& value : x.data) value += 1000;
-  for (std::int64_t channel = 0; channel < 3; ++channel) x.data[static_cast<std::size_t>(channel * pixels)] = 0;
+  for (std::int64_t channel = 0; channel < 3; ++channel)
+    x.data[static_cast<std::size_t>(channel * pixels)] = 0;
   const Moments wanted = moments_of(x);
   const KernelIo io = kernels::test::make_io({x}, {{3}, {3}}, kernels::test::Layouts::row_major);
   const auto got =

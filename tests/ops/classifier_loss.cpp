@@ -282,7 +282,8 @@ TEST_CASE("classifier_loss: the bias's gradient of many equal rows is not what t
   std::ranges::fill(problem.targets, 0);
   const Outcome got = run(c, problem, {.loss_scale = 1, .valid_samples = rows});
   // One after another, 0.13 % more.
-  for (std::size_t k = 1; k < got.dbias.size(); ++k) REQUIRE(got.dbias[k] == Approx(rows / 60.0).epsilon(1e-4));
+  for (std::size_t k = 1; k < got.dbias.size(); ++k)
+    REQUIRE(got.dbias[k] == Approx(rows / 60.0).epsilon(1e-4));
 }
 
 TEST_CASE("classifier_loss: a target that is no class makes the loss not a number") {

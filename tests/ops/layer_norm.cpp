@@ -207,8 +207,8 @@ TEST_CASE("layer_norm: rows of one number each have it as their mean, and nothin
     x.data.insert(x.data.end(), static_cast<std::size_t>(columns), static_cast<double>(number));
   }
   const Values weight{{columns}, std::vector<double>(static_cast<std::size_t>(columns), 1)};
-  const auto got = kernels::test::run(Op{}, {x, weight}, {x.shape, {rows}, {rows}},
-                                      kernels::test::Layouts::row_major);
+  const auto got =
+      kernels::test::run(Op{}, {x, weight}, {x.shape, {rows}, {rows}}, kernels::test::Layouts::row_major);
   for (const double y : got[Op::y].data) REQUIRE(y == 0);
   for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
     REQUIRE(got[Op::mean].data[row] == x.data[row * static_cast<std::size_t>(columns)]);
