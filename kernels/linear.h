@@ -62,6 +62,7 @@ struct Linear {
     } else {
       throw_misfit_of(data, weights);
     }
+    if (weights.elements(1) == 0) throw_misfit("weights " + weights.str() + " have no features");
     return {{in[x].dtype, out}};
   }
 

@@ -7,8 +7,8 @@
 namespace lockstep::kernels {
 
 /// An exponential moving average of weights, behind each applied update of a flat slice:
-/// torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn(decay), average += (1 - decay) * (parameter
-/// - average), and a copy behind the first update. A skipped update changes nothing.
+/// torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn(decay), lerp(average, parameter, 1 - decay),
+/// and a copy behind the first update. A skipped update changes nothing.
 struct WeightAverage {
   static constexpr std::string_view name = "weight_average";
   static constexpr LayoutRule layouts = LayoutRule::row_major;

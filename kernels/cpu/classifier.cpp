@@ -181,18 +181,25 @@ class Bound : public BoundKernel {
     if (float* const dbias = a_.out(Op::dbias)) add_bias_gradient(step, rows, gradient, dbias + step.first);
   }
 
-  /// Rows in their order, each column by one thread.
+  /// Rows in their order, each column by one thread. Rounding grows with the rows that are added one after
+  /// another.
   void add_bias_gradient(const Step& step, std::int64_t rows, const void* gradient, float* dbias) const {
-    parallel_ranges(step.columns, rows * step.columns, cache_line_floats,
-                    [&](std::int64_t begin, std::int64_t end) {
-                      for (std::int64_t i = 0; i < rows; ++i) {
-                        for_each_widened(gradient_.dtype, gradient, i * step.row + begin, end - begin,
-                                         [&](const float* values, std::int64_t at, std::int64_t n) {
-                                           float* const to = dbias + (at - i * step.row);
-                                           for (std::int64_t k = 0; k < n; ++k) to[k] += values[k];
-                                         });
-                      }
-                    });
+    constexpr std::int64_t chain = 256;
+    const auto add = [&](std::int64_t begin, std::int64_t end) {
+      float sums[ClassifierSize::most_halves];
+      for (std::int64_t first = 0; first < rows; first += chain) {
+        std::fill_n(sums, end - begin, 0.0F);
+        for (std::int64_t i = first; i < std::min(rows, first + chain); ++i) {
+          for_each_widened(gradient_.dtype, gradient, i * step.row + begin, end - begin,
+                           [&](const float* values, std::int64_t at, std::int64_t n) {
+                             float* const to = &sums[at - i * step.row - begin];
+                             for (std::int64_t k = 0; k < n; ++k) to[k] += values[k];
+                           });
+        }
+        for (std::int64_t k = begin; k < end; ++k) dbias[k] += sums[k - begin];
+      }
+    };
+    parallel_ranges(step.columns, rows * step.columns, cache_line_floats, add);
   }
 
   void round_dx(std::int64_t first, std::int64_t rows) const {

@@ -73,14 +73,15 @@ std::vector<Algorithm> available_algorithms(Cpu cpu, Op op, const KernelIo& io) 
   return found;
 }
 
-/// Whether our own Winograd kernel computes it. Where that multiplies f32, factors may be bf16 and the
-/// library multiplies those faster, it is the library's.
+/// Whether our own Winograd kernel computes it. Where that multiplies f32 and the library bf16, at a higher
+/// rate, it is the library's.
 template <class Op>
 bool goes_to_winograd(const Op& op, const KernelIo& io) {
   if (!takes_winograd(op, io)) return false;
   if (op.algorithm == Algorithm::own_winograd) return true;
-  const bool rounds = io.inputs[0].dtype == DType::bf16 || op.precision == MatmulPrecision::medium;
-  return !rounds || !onednn::multiplies_bf16_faster() || winograd_factors(io.inputs[0].dtype) == DType::bf16;
+  const DType dtype = io.inputs[0].dtype;
+  if (dtype == DType::f32) return !onednn::rounds_to_bf16(op.precision);
+  return !onednn::multiplies_bf16_faster() || winograd_factors(dtype) == DType::bf16;
 }
 
 }  // namespace

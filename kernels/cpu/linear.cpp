@@ -65,12 +65,14 @@ OnednnOp onednn_op(const LinearBackwardWeights& op, const KernelIo& io) {
 }
 
 /// oneDNN's product takes matrices and images: x (..., I) and y (..., O) become row-major matrices.
-KernelIo as_matrices(const KernelIo& io, const TensorDesc& w) {
+template <class Op>
+KernelIo as_matrices(const Op& op, const KernelIo& io) {
   KernelIo matrices = io;
-  if (w.shape.rank() != 2) return matrices;
+  const MatmulOperands t = matmul_operands(op, matrices);
+  if (t.w.shape.rank() != 2) return matrices;
   for (auto* side : {&matrices.inputs, &matrices.outputs}) {
     for (TensorDesc& desc : *side) {
-      if (desc.shape.rank() == 2 || desc.shape.rank() == 1) continue;
+      if (desc.shape.rank() == 2 || &desc == t.b) continue;
       const std::int64_t columns = desc.shape[desc.shape.rank() - 1];
       desc.shape = {columns > 0 ? desc.shape.elements() / columns : 0, columns};
       desc.layout = Layout::row_major(desc.shape);
@@ -91,7 +93,7 @@ template <class Op>
 void choose(Cpu cpu, const Op& op, KernelIo& io) {
   const MatmulOperands t = matmul_operands(op, io);
   if (is_small(t)) return all_row_major(io);
-  KernelIo matrices = as_matrices(io, t.w);
+  KernelIo matrices = as_matrices(op, io);
   choose_onednn_layouts(cpu.onednn, onednn_op(op, matrices), matrices);
   const auto take = [](const std::vector<TensorDesc>& from, std::vector<TensorDesc>& to) {
     for (std::size_t i = 0; i < to.size(); ++i) {
@@ -104,7 +106,7 @@ void choose(Cpu cpu, const Op& op, KernelIo& io) {
 
 template <class Op>
 KernelPtr large_product(Cpu cpu, const Op& op, const KernelIo& io) {
-  const KernelIo matrices = as_matrices(io, matmul_operands(op, io).w);
+  const KernelIo matrices = as_matrices(op, io);
   if constexpr (!MatmulForward<Op>) {
     if (takes_panels(op, matrices)) return panel_kernel(op, matrices);
     if (takes_tiles(op, matrices)) return tile_kernel(op, matrices);

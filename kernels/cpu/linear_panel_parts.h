@@ -55,7 +55,7 @@ bool is_faster(const Op& op, DType factors) {
   const std::string_view widest = simd::instruction_sets().back();
   if (factors == DType::bf16) return widest == "avx512_bf16" && onednn::multiplies_bf16_in_pairs();
   const bool is_wide = has_wide_vectors() || (MatmulBackwardWeights<Op> && widest == "avx2");
-  return factors == DType::f32 && op.precision != MatmulPrecision::medium && is_wide;
+  return factors == DType::f32 && !onednn::rounds_to_bf16(op.precision) && is_wide;
 }
 
 template <class Op>

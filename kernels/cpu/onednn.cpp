@@ -41,6 +41,11 @@ dnnl::memory::dims dims_of(const Shape& shape, std::int64_t groups) {
   return dims;
 }
 
+/// Of one input a group and one output: oneDNN's blocks then lie on the groups.
+bool is_depthwise(const Shape& weights, std::int64_t groups) {
+  return weights[0] == groups && weights[1] == 1;
+}
+
 /// A blocked descriptor in oneDNN's own terms, weights with their dimension of groups.
 struct Blocked {
   memory::dims padded, strides, block_sizes, block_dims;
@@ -60,7 +65,7 @@ Blocked blocked_from(const Shape& shape, const Layout& layout, std::int64_t grou
   }
   if (groups == 1) return to;
   const std::int64_t per_group = layout.padded[0] / groups;
-  if (shape[0] == groups) {  // depthwise: the blocks lie on the groups
+  if (is_depthwise(shape, groups)) {
     to.strides.insert(to.strides.begin() + 1, layout.strides[0]);
     for (std::int64_t& dim : to.block_dims) dim = dim == 1 ? 0 : dim;
     to.padded = {layout.padded[0], 1};
@@ -83,7 +88,7 @@ std::optional<Layout> layout_from(const Blocked& from, const Shape& shape, std::
         {static_cast<int>(from.block_dims[i]) - static_cast<int>(shift), from.block_sizes[i]});
   }
   if (groups == 1) return layout;
-  const bool depthwise = shape[0] == groups;
+  const bool depthwise = is_depthwise(shape, groups);
   layout.padded[0] = depthwise ? from.padded[0] : groups * from.padded[1];
   if (depthwise) layout.strides[0] = from.strides[0];
   for (Layout::Block& block : layout.blocks) block.dim = std::max(block.dim, 0);
@@ -196,6 +201,10 @@ bool multiplies_bf16_faster() {
 
 bool multiplies_bf16_in_pairs() {
   return instruction_set() == "avx512_core_bf16";
+}
+
+bool rounds_to_bf16(MatmulPrecision precision) {
+  return precision == MatmulPrecision::medium && multiplies_by_amx();
 }
 
 bool has_type(DType dtype) {

@@ -30,6 +30,9 @@ bool multiplies_bf16_faster();
 /// Whether it is VDPBF16PS that multiplies bf16, at twice the rate of f32: AVX512_BF16 without AMX.
 bool multiplies_bf16_in_pairs();
 
+/// Whether the factors of a product of f32 are rounded to bf16: nothing else than AMX gains by it.
+bool rounds_to_bf16(MatmulPrecision precision);
+
 /// Whether the library has numbers of this type: descriptors of others are refused.
 bool has_type(DType dtype);
 
@@ -54,8 +57,7 @@ struct Operands {
 };
 
 /// For `engine`. These throw dnnl::error if the library has no such implementation. Scratch memory is the
-/// caller's. `medium` precision lets the library round factors to bf16 where the processor multiplies them
-/// faster; `high` is `highest`.
+/// caller's. Factors of f32 are rounded where `rounds_to_bf16` says so; `high` is `highest`.
 dnnl::primitive_desc_base conv_forward(const dnnl::engine& engine, const Operands& operands,
                                        const Conv2dGeometry& geometry, const Algorithm& algorithm,
                                        Activation activation, MatmulPrecision precision);

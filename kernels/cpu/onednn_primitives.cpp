@@ -10,8 +10,7 @@ using dnnl::prop_kind;
 dnnl::primitive_attr attributes(Activation activation, MatmulPrecision precision) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  const bool rounds = precision == MatmulPrecision::medium && multiplies_bf16_faster();
-  if (rounds) attr.set_fpmath_mode(dnnl::fpmath_mode::bf16);
+  if (rounds_to_bf16(precision)) attr.set_fpmath_mode(dnnl::fpmath_mode::bf16);
   if (activation == Activation::relu) {
     dnnl::post_ops after;
 #if DNNL_VERSION_MAJOR >= 3

@@ -120,7 +120,8 @@ __device__ RowLoss loss_of_kept_row(const CrossEntropy& loss_of, const KeptRow<H
     });
   }
   const bool in_top5 = sum<kept_block>(before) < 5 && poison == 0;
-  return {loss_of.certain * hard + loss_of.smoothing * soft + poison, greatest.at == target ? 1.0F : 0.0F,
+  const bool is_greatest = greatest.at == target && poison == 0;
+  return {loss_of.certain * hard + loss_of.smoothing * soft + poison, is_greatest ? 1.0F : 0.0F,
           in_top5 ? 1.0F : 0.0F, 1};
 }
 

@@ -40,12 +40,24 @@ __global__ void normalise(Rows rows, float eps, Dropout dropout, std::int64_t in
     center = sum<threads>(center) / count;
   }
   const float* const from = (residual == nullptr ? x : total) + first;
+  float distances = 0;
   float squares = 0;
   for_columns<threads, lanes>(rows.columns, [&](std::int64_t k) {
     const auto in = load<lanes>(from + k);
-    for (int lane = 0; lane < lanes; ++lane) squares += (in.at[lane] - center) * (in.at[lane] - center);
+    for (int lane = 0; lane < lanes; ++lane) {
+      const float distance = in.at[lane] - center;
+      distances += distance;
+      squares += distance * distance;
+    }
   });
-  const float scale = CudaMath::rsqrt(sum<threads>(squares) / count + eps);
+  float variance = sum<threads>(squares) / count;
+  if (mean != nullptr) {
+    // What rounding took from the mean, much in rows far from zero, the distances from it give back.
+    const float shift = sum<threads>(distances) / count;
+    center += shift;
+    variance -= shift * shift;
+  }
+  const float scale = CudaMath::rsqrt((variance < 0 ? 0 : variance) + eps);
   for_columns<threads, lanes>(rows.columns, [&](std::int64_t k) {
     auto out = load<lanes>(from + k);
     const auto w = load<lanes>(weight + k);

@@ -76,8 +76,8 @@ struct CrossEntropy {
       }
     }
     const bool in_top5 = sum<threads>(before) < 5 && poison == 0;
-    return {certain * hard + smoothing * soft + poison, peak.at == target ? 1.0F : 0.0F,
-            in_top5 ? 1.0F : 0.0F, 1};
+    const bool is_greatest = peak.at == target && poison == 0;
+    return {certain * hard + smoothing * soft + poison, is_greatest ? 1.0F : 0.0F, in_top5 ? 1.0F : 0.0F, 1};
   }
 };
 

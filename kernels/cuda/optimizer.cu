@@ -5,6 +5,7 @@
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/grid.h"
+#include "kernels/lerp.h"
 
 // torch.optim's single-tensor updates: scalars are computed in double and rounded to float once, as there.
 namespace lockstep::kernels {
@@ -97,7 +98,7 @@ struct AdamStep {
                         float& max_exp_avg_sq) const {
     const float p = parameter * shrink;
     const float g = scaled(gradient, limit, scale) + decay * p;
-    exp_avg += lerp * (g - exp_avg);
+    exp_avg = lerped(exp_avg, g, lerp);
     exp_avg_sq = exp_avg_sq * beta2 + square * g * g;
     const bool is_greater = exp_avg_sq > max_exp_avg_sq || exp_avg_sq != exp_avg_sq;  // a NaN, too
     if (amsgrad && is_greater) max_exp_avg_sq = exp_avg_sq;

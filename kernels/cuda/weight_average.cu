@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/grid.h"
+#include "kernels/lerp.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -13,7 +14,7 @@ __global__ void move_average(float share, const StepState* state, std::int64_t n
   if (state->skip_update != 0) return;
   const bool first = state->step == 1;
   for (std::int64_t i = first_item(); i < n; i += item_stride()) {
-    average[i] = first ? parameter[i] : average[i] + share * (parameter[i] - average[i]);
+    average[i] = first ? parameter[i] : lerped(average[i], parameter[i], share);
   }
 }
 

@@ -29,8 +29,9 @@ constexpr Range<std::int64_t> prefetch_factors{1, 4096};
 constexpr Range<std::int64_t> seeds{0, std::numeric_limits<std::int64_t>::max()};
 /// What optimizers compute with is fp32.
 constexpr Range<double> not_negative{0, 1e38};
-/// With 0, or a number that fp32 flushes to it, what pads a parameter becomes 0 / 0.
-constexpr Range<double> normal{std::numeric_limits<float>::min(), not_negative.most};
+/// CPUs flush the second moment of gradients below 3e-18 to 0: a smaller term alone would make of those steps
+/// many times the rate.
+constexpr Range<double> denominator_terms{1e-17, not_negative.most};
 constexpr Range<double> shares{0, 1};
 constexpr Range<double> below_one{0, 0.9999999};
 constexpr Range<double> mebibytes{0, static_cast<double>(most_bytes >> 20)};
@@ -133,7 +134,7 @@ std::vector<OptionEntry> training() {
                         "which parameters decay; matrices: not norms and biases", numbers}),
       betas({"training", "betas", "B1,B2", "Adam's decay rates", numbers}),
       optimizer_real({"training", "eps", "X", "Adam's term in the denominator", numbers}, &Optimizer::epsilon,
-                     normal),
+                     denominator_terms),
       optimizer_on_off({"training", "amsgrad", "", "Adam's variant with the greatest second moment", numbers},
                        &Optimizer::amsgrad),
       clip_grad_value({"training", "clip-grad-value", "V",

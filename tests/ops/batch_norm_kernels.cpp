@@ -136,6 +136,22 @@ TEST_CASE("batch_norm: the statistics of numbers far from zero") {
   }
 }
 
+TEST_CASE("batch_norm: on the CPU an outlier in front costs the variance no digits") {
+  if (!kernels::test::device().is_cpu()) return;
+  const std::int64_t pixels = 200 * 160;
+  Values x = random_values({1, 3, 200, 160}, 1);
+  for (double& value : x.data) value += 1000;
+  for (std::int64_t channel = 0; channel < 3; ++channel)
+    x.data[static_cast<std::size_t>(channel * pixels)] = 0;
+  const Moments wanted = moments_of(x);
+  const KernelIo io = kernels::test::make_io({x}, {{3}, {3}}, kernels::test::Layouts::row_major);
+  const auto got =
+      run_prepared(kernels::kernel_for(kernels::test::device(), kernels::BatchStatistics{}, io), io, {x});
+  require_close(got[0], {{3}, wanted.mean}, 1e-3);
+  for (std::size_t channel = 0; channel < 3; ++channel)
+    CHECK(got[1].data[channel] == Approx(wanted.variance[channel]).epsilon(1e-5));
+}
+
 TEST_CASE("batch_norm: running statistics move as PyTorch's, and not with a skipped update") {
   using Op = kernels::RunningStatistics;
   const Op op{.momentum = 0.1, .count = 12};

@@ -197,6 +197,25 @@ TEST_CASE("layer_norm: its statistics, which nobody uses, get no gradient") {
   CHECK(graph.nodes().back().op->name() == "layer_norm_backward");
 }
 
+TEST_CASE("layer_norm: rows of one number each have it as their mean, and nothing is left of them") {
+  using Op = kernels::LayerNorm;
+  const std::int64_t columns = GENERATE(768, 1024, 4096);
+  const std::int64_t rows = 32;
+  Values x{{rows, columns}, {}};
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float number = 900 + 6.2357F * static_cast<float>(row);
+    x.data.insert(x.data.end(), static_cast<std::size_t>(columns), static_cast<double>(number));
+  }
+  const Values weight{{columns}, std::vector<double>(static_cast<std::size_t>(columns), 1)};
+  const auto got =
+      kernels::test::run(Op{}, {x, weight}, {x.shape, {rows}, {rows}}, kernels::test::Layouts::row_major);
+  for (const double y : got[Op::y].data) REQUIRE(y == 0);
+  for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
+    REQUIRE(got[Op::mean].data[row] == x.data[row * static_cast<std::size_t>(columns)]);
+    REQUIRE(got[Op::rstd].data[row] == Approx(1 / std::sqrt(1e-5)).epsilon(0.01));
+  }
+}
+
 TEST_CASE("layer_norm: the same bits from any team") {
   LayerRun layer(norm, {{131, 768}}, DType::f32);
   std::vector<Values> operands;

@@ -23,6 +23,8 @@ CASES = {
     "sgd/clipped_value": dict(lr=0.05, momentum=0.9),
     "adam/default": dict(lr=1e-3),
     "adam/betas": dict(lr=0.01, betas=(0.8, 0.95)),
+    "adam/half": dict(lr=0.01, betas=(0.5, 0.999)),
+    "adam/no_first_moment": dict(lr=0.01, betas=(0.0, 0.9)),
     "adam/epsilon": dict(lr=0.01, eps=0.1),
     "adam/weight_decay": dict(lr=0.01, weight_decay=0.05),
     "adam/everything": dict(lr=0.02, betas=(0.7, 0.9), eps=1e-4, weight_decay=0.1),
@@ -85,7 +87,7 @@ def make_fifty_steps():
     return [{"name": case, "options": FIFTY[case], "bits": after_fifty_steps(case)} for case in FIFTY]
 
 
-AVERAGED = {"average/slow": 0.99, "average/fast": 0.6}
+AVERAGED = {"average/slow": 0.99, "average/fast": 0.6, "average/faster": 0.3}
 
 
 def averages(case):

@@ -18,7 +18,8 @@ template <class Part, class Each>
 
 void keep(const ClassifierBlock& block, float* x, Bf16* kept, float& peak_of_block, ClassifierRow& row) {
   count_before(block, x, row);
-  const float peak = greatest(x, block.columns, x[0]);
+  // Finite where all of the block are -inf: their distance to the peak is a number.
+  const float peak = greatest(x, block.columns, -__FLT_MAX__);
   const Exponentials here = exponentials(x, block.columns, peak, [x](std::int64_t k, float e) { x[k] = e; });
   over(
       block.columns, [&](std::int64_t k) { L::store(kept + k, L::load(x + k)); },

@@ -17,12 +17,35 @@ template <class Visit>
   visit(static_cast<float*>(rows) + first);
 }
 
+struct Moments {
+  float mean, variance;
+};
+
+/// What rounding took from the mean, much in rows far from zero, the distances from it give back.
+Moments moments(const float* x, std::int64_t columns) {
+  const auto count = static_cast<float>(columns);
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t k = 0; k < columns; ++k) sum += x[k];
+  const float center = sum / count;
+  float distances = 0;
+  float squares = 0;
+#pragma omp simd reduction(+ : distances, squares)
+  for (std::int64_t k = 0; k < columns; ++k) {
+    const float distance = x[k] - center;
+    distances += distance;
+    squares += distance * distance;
+  }
+  const float shift = distances / count;
+  const float variance = squares / count - shift * shift;
+  return {center + shift, variance < 0 ? 0 : variance};
+}
+
 }  // namespace
 
 void run(const LayerNorm& op, const NormRows& rows, const float* x, const float* weight, const float* bias,
          const void* residual, void* y, float* mean, float* rstd, float* total) {
   const std::int64_t columns = rows.columns;
-  const auto count = static_cast<float>(columns);
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
     const std::int64_t first = row * columns;
     const float* from = x + first;
@@ -34,14 +57,9 @@ void run(const LayerNorm& op, const NormRows& rows, const float* x, const float*
       });
       from = both;
     }
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t k = 0; k < columns; ++k) sum += from[k];
-    const float center = sum / count;
-    float squares = 0;
-#pragma omp simd reduction(+ : squares)
-    for (std::int64_t k = 0; k < columns; ++k) squares += (from[k] - center) * (from[k] - center);
-    const float scale = Math::rsqrt(squares / count + static_cast<float>(op.eps));
+    const Moments of_row = moments(from, columns);
+    const float center = of_row.mean;
+    const float scale = Math::rsqrt(of_row.variance + static_cast<float>(op.eps));
     with_row(rows.of_y, y, first, [&](auto* to) {
       if (bias == nullptr) {
 #pragma omp simd

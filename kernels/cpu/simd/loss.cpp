@@ -62,8 +62,9 @@ RowLoss row_loss(const float* x, std::int64_t columns, std::int64_t target, floa
     }
     gradient[target] -= scale * (1 - smoothing);
   }
+  const bool is_greatest = broken == 0 && peak.at == target;
   const bool in_top5 = broken == 0 && place_of(x, columns, target) < 5;
-  return {(1 - smoothing) * hard + smoothing * soft + poison, peak.at == target ? 1.0F : 0.0F,
+  return {(1 - smoothing) * hard + smoothing * soft + poison, is_greatest ? 1.0F : 0.0F,
           in_top5 ? 1.0F : 0.0F, 1};
 }
 

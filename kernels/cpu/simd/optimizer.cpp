@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/simd/math.h"
 #include "kernels/gradient_scaling.h"
+#include "kernels/lerp.h"
 
 // torch.optim's single-tensor updates: scalars are computed in double and rounded to float once, as there.
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
@@ -56,7 +57,7 @@ void adam_slice(const AdamUpdate& spec, const StepState& state, const float* gra
   for (std::int64_t i = 0; i < n; ++i) {
     const float p = parameter[i] * shrink;
     const float g = scale * clipped(gradient[i], limit) + decay * p;
-    exp_avg[i] += lerp * (g - exp_avg[i]);
+    exp_avg[i] = lerped(exp_avg[i], g, lerp);
     exp_avg_sq[i] = exp_avg_sq[i] * beta2 + square * g * g;
     float second_moment = exp_avg_sq[i];
     if constexpr (amsgrad) {

@@ -8,14 +8,37 @@ namespace {
 /// Sums at a time, so that they stay in the first cache.
 constexpr std::int64_t block = 64;
 
+/// Numbers that are added one after another. Their sums are then added, and the sums of as many of those:
+/// rounding grows with the length of such a chain.
+constexpr std::int64_t chain = 256;
+
+constexpr std::int64_t least(std::int64_t a, std::int64_t b) {
+  return a < b ? a : b;
+}
+
 template <class Element>
 void add_to_one(const SumRun& run, const Element* x, float* sums) {
+  constexpr std::int64_t piece = 16 * chain;  // of as many lanes
   for (std::int64_t r = 0; r < run.runs; ++r) {
     const Element* const from = x + r * run.x_step;
-    float sum = 0;
+    float total = 0;
+    for (std::int64_t first = 0; first < run.n; first += piece) {
+      const std::int64_t end = least(run.n, first + piece);
+      float sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = 0; i < run.n; ++i) sum += load(from + i);
-    sums[r * run.y_step] += sum;
+      for (std::int64_t i = first; i < end; ++i) sum += load(from + i);
+      total += sum;
+    }
+    sums[r * run.y_step] += total;
+  }
+}
+
+/// Adds the sums of a level to those of the next one, and begins anew.
+void move_up(float* level, float* next, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) {
+    next[i] += level[i];
+    level[i] = 0;
   }
 }
 
@@ -23,15 +46,20 @@ void add_to_one(const SumRun& run, const Element* x, float* sums) {
 template <class Element>
 void add_rows(const SumRun& run, const Element* x, float* sums) {
   for (std::int64_t first = 0; first < run.n; first += block) {
-    const std::int64_t n = run.n - first < block ? run.n - first : block;
-    float partial[block] = {};
-    for (std::int64_t r = 0; r < run.runs; ++r) {
-      const Element* const from = x + r * run.x_step + first;
+    const std::int64_t n = least(run.n - first, block);
+    float of_chain[block] = {};
+    float of_chains[block] = {};
+    for (std::int64_t r = 0; r < run.runs;) {
+      const std::int64_t end = least(run.runs, r + chain);
+      for (; r < end; ++r) {
+        const Element* const from = x + r * run.x_step + first;
 #pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i) partial[i] += load(from + i);
+        for (std::int64_t i = 0; i < n; ++i) of_chain[i] += load(from + i);
+      }
+      move_up(of_chain, of_chains, n);
+      if (r % (chain * chain) == 0) move_up(of_chains, sums + first, n);
     }
-#pragma omp simd
-    for (std::int64_t i = 0; i < n; ++i) sums[first + i] += partial[i];
+    move_up(of_chains, sums + first, n);
   }
 }
 

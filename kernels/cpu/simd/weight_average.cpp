@@ -1,6 +1,7 @@
 #include "kernels/weight_average.h"
 
 #include "kernels/cpu/simd/isa.h"
+#include "kernels/lerp.h"
 
 namespace lockstep::kernels::simd::LOCKSTEP_ISA {
 
@@ -13,7 +14,7 @@ void run(const WeightAverage& op, const StepState& state, const float* parameter
   }
   const auto share = static_cast<float>(1 - op.decay);
 #pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i) average[i] += share * (parameter[i] - average[i]);
+  for (std::int64_t i = 0; i < n; ++i) average[i] = lerped(average[i], parameter[i], share);
 }
 
 }  // namespace lockstep::kernels::simd::LOCKSTEP_ISA

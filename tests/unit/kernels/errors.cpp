@@ -57,6 +57,7 @@ TEST_CASE("wrong shapes are rejected by name") {
   check_rejected(Conv2dBackwardWeights{}, {{2, 3, 8, 8}, {2, 4, 6, 6}}, {{4, 3, 5, 5}, {4}},
                  {"conv2d_backward_weights", "2x4x6x6", "2x4x4x4"});
   check_rejected(Linear{}, {{2, 10}, {3, 11}, {3}}, {{2, 3}}, {"linear", "3x11", "2x10"});
+  check_rejected(Linear{}, {{2, 0}, {3, 0}}, {{2, 3}}, {"linear", "3x0", "no features"});
   check_rejected(LinearBackwardData{}, {{2, 4}, {3, 10}}, {{2, 10}}, {"linear_backward_data", "2x4", "2x3"});
   check_rejected(LinearBackwardWeights{}, {{2, 10}, {2, 3}}, {{4, 10}, {4}},
                  {"linear_backward_weights", "2x3", "2x4"});

@@ -73,6 +73,9 @@ std::vector<float> exact_results(const Loops& run) {
       halves.data(), count);
   keep();
   keep_halves();
+  run(AdamUpdate{.beta1 = 0.25}, state, b.data(), out.data(), first.data(), second.data(), nullptr, nullptr,
+      count);
+  keep();
   std::vector<float> greatest = numbers(count, 5);
   run(AdamUpdate{.amsgrad = true, .clip_value = 2}, state, b.data(), out.data(), first.data(), second.data(),
       greatest.data(), nullptr, count);

@@ -1,6 +1,7 @@
 // Norms, losses and small products: what is summed over a row follows the vector's width.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/base/half.h"
 #include "kernels/batch_norm.h"
@@ -10,6 +11,7 @@
 #include "kernels/loss.h"
 #include "kernels/pointwise.h"
 #include "kernels/rms_norm.h"
+#include "kernels/sum_to.h"
 #include "tests/unit/kernels/instruction_sets.h"
 
 namespace lockstep::tests {
@@ -194,8 +196,48 @@ TEST_CASE("all instruction sets sum losses, norms and products as the baseline d
   check_same_sums(summed_results);
 }
 
+// One after another, a million times 0.1 is 1 % more than 100000.
+TEST_CASE("all instruction sets sum many equal terms without adding up their roundings") {
+  constexpr std::int64_t terms = 1 << 20;
+  const std::vector<float> x(terms, 0.1F);
+  for (std::size_t index = 0; index < kernels::simd::instruction_sets().size(); ++index) {
+    const Loops run{index};
+    const auto sums_of = [&](const SumRun& walk) {
+      std::vector<float> sums(64);
+      run(SumTo{}, walk, static_cast<const void*>(x.data()), sums.data());
+      return sums;
+    };
+    const SumRun rows{.dtype = DType::f32, .n = 64, .to_one = false, .runs = terms, .x_step = 0, .y_step = 0};
+    for (const float sum : sums_of(rows)) REQUIRE(sum == Approx(0.1F * terms).epsilon(5e-5));
+    const SumRun one{.dtype = DType::f32, .n = terms, .to_one = true, .runs = 1, .x_step = 0, .y_step = 0};
+    CHECK(sums_of(one)[0] == Approx(0.1F * terms).epsilon(5e-5));
+  }
+}
+
 TEST_CASE("all instruction sets take a classifier's blocks as the baseline does") {
   check_same_sums(classified);
+}
+
+TEST_CASE("a block of a classifier whose logits are all -infinity leaves the others' sums finite") {
+  for (std::size_t index = 0; index < kernels::simd::instruction_sets().size(); ++index) {
+    const Loops run{index};
+    for (const std::int64_t masked : {0, 1}) {
+      Classified c;
+      std::ranges::fill(c.logits[masked], -std::numeric_limits<float>::infinity());
+      for (const std::int64_t b : {0, 1}) {
+        std::vector<BFloat16> kept(c.logits[b].size());
+        float peaks[Classified::rows];
+        run(ClassifierExponentials{}, Classified::block(b), c.bias.data(), c.logits[b].data(),
+            static_cast<void*>(kept.data()), &peaks[0], c.known.data());
+      }
+      for (const ClassifierRow& row : c.known) {
+        CHECK(row.broken == 0);
+        if (row.target == ClassifierRow::none) continue;
+        CHECK(row.total >= 1);  // its greatest logit's e^0
+        CHECK(row.total <= Classified::classes);
+      }
+    }
+  }
 }
 
 // An exponential is rounded to bf16, and so is the gradient: half a unit of the last place each.

@@ -41,9 +41,15 @@ TEST_CASE("layouts go to oneDNN and back") {
   check_round_trip({32, 16, 3, 3}, Tag::gOIhw16i16o, 2);
   check_round_trip({17, 1, 3, 3}, Tag::Goihw16g, 17);
   check_round_trip({6, 3, 3, 3}, Tag::goihw, 2);
+  check_round_trip({4, 2, 3, 3}, Tag::goihw, 4);
 }
 
 TEST_CASE("a group that needs padding has no portable layout") {
-  const dnnl::memory::desc desc({2, 3, 3, 3, 3}, dnnl::memory::data_type::f32, Tag::gOIhw8i8o);
-  CHECK(!onednn::layout_of(desc, {6, 3, 3, 3}, 2));
+  const auto layout_of = [](const Shape& shape, std::int64_t groups) {
+    const dnnl::memory::dims dims{groups, shape[0] / groups, shape[1], shape[2], shape[3]};
+    const dnnl::memory::desc desc(dims, dnnl::memory::data_type::f32, Tag::gOIhw8i8o);
+    return onednn::layout_of(desc, shape, groups);
+  };
+  CHECK(!layout_of({6, 3, 3, 3}, 2));
+  CHECK(!layout_of({4, 2, 3, 3}, 4));
 }

@@ -57,6 +57,28 @@ TEST_CASE("linear forward and its gradients") {
   }
 }
 
+TEST_CASE("linear of one vector is that of a matrix with one row, whatever its size") {
+  const auto layouts = GENERATE(Layouts::row_major, Layouts::chosen);
+  for (const std::int64_t inputs : {32, 128}) {  // own loops, the library
+    const Values x = random_values({inputs}, 1);
+    const Values w = random_values({64, inputs}, 2);
+    const Values b = random_values({64}, 3);
+    const Values dy = random_values({64}, 4);
+    const double bound = tolerance(inputs);
+    const Values y = linear({{1, inputs}, x.data}, w, &b);
+    require_close(run(Linear{}, {x, w, b}, {{64}}, layouts)[0], {{64}, y.data}, bound);
+    const Values matrix{{1, 64}, dy.data};
+    const auto dx = run(LinearBackwardData{}, {matrix, w}, {{1, inputs}}, layouts)[0];
+    require_close(run(LinearBackwardData{}, {dy, w}, {{inputs}}, layouts)[0], {{inputs}, dx.data}, bound);
+    const auto dw = run(LinearBackwardWeights{}, {x, dy}, {w.shape, {64}}, layouts);
+    for (std::size_t i = 0; i < w.data.size(); ++i) {
+      const auto columns = static_cast<std::size_t>(inputs);
+      REQUIRE(dw[0].data[i] == x.data[i % columns] * dy.data[i / columns]);  // multiples of 2^-12: exact
+    }
+    CHECK(dw[1].data == dy.data);
+  }
+}
+
 TEST_CASE("on a GPU a NaN comes through the relu that a linear map ends in", "[relu]") {
   if (device().is_cpu()) return;  // oneDNN's relu makes 0 of it
   for (const Case& c : cases) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "kernels/weight_average.h"
 #include "tests/unit/kernels/harness.h"
 
 using namespace lockstep;
@@ -74,6 +75,30 @@ Slices run_steps(const Spec& spec, std::size_t states, std::uint32_t skip = 0, f
   return {download<float>(*parameter), download<float>(*first), download<float>(*second)};
 }
 
+/// Output `watched`, the same number in each element, behind an update by each of `values`.
+template <class Spec>
+float output_after(const Spec& spec, std::size_t outputs, std::size_t watched,
+                   const std::vector<float>& values) {
+  constexpr std::int64_t count = 37;
+  const TensorDesc slice{DType::f32, {count}, {}};
+  const TensorDesc step_state{DType::u8, {sizeof(StepState)}, {}};
+  const auto kernel = kernel_for(device(), spec, {{slice, step_state}, std::vector(outputs, slice)});
+  const auto stream = device().make_stream();
+  std::vector<std::unique_ptr<Memory>> updated;
+  for (std::size_t i = 0; i < outputs; ++i) updated.push_back(upload(std::vector<float>(count)));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto in = upload(std::vector<float>(count, values[i]));
+    const auto state = upload(std::vector<StepState>{state_at(static_cast<int>(i) + 1)});
+    std::vector<void*> addresses{in->data(), state->data()};
+    for (const auto& memory : updated) addresses.push_back(memory->data());
+    kernel->bind(addresses, nullptr)->launch(*stream);
+    stream->synchronize();
+  }
+  const std::vector<float> got = download<float>(*updated[watched]);
+  CHECK(std::ranges::count(got, got[0]) == count);
+  return got[0];
+}
+
 /// torch.optim.SGD as its documentation writes it.
 double sgd_reference(const SgdUpdate& spec, std::size_t i) {
   double p = static_cast<double>(gradient_at(i, 77));
@@ -137,6 +162,12 @@ TEST_CASE("adam and adamw follow PyTorch's formula over 20 steps") {
       REQUIRE(static_cast<double>(got.parameter[i]) == Approx(adam_reference(spec, i)).margin(tolerance));
     }
   }
+}
+
+TEST_CASE("averages that keep nothing of before are the new number to the bit") {
+  const std::vector<float> values{1e4F, 1e-4F};
+  CHECK(output_after(AdamUpdate{.beta1 = 0}, 3, AdamUpdate::exp_avg, values) == values[1]);
+  CHECK(output_after(WeightAverage{.decay = 0}, 1, WeightAverage::average, values) == values[1]);
 }
 
 TEST_CASE("gradients are multiplied by StepState's scale before anything else") {

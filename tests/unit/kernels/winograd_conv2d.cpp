@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "kernels/cpu/onednn.h"
 #include "tests/support/largest_error.h"
 #include "tests/unit/kernels/winograd_problem.h"
 
@@ -122,6 +123,22 @@ TEST_CASE("winograd conv2d keeps its bound with many channels and tiles") {
   error(run_on(device(), Conv2dBackwardWeights{.geometry = c.geometry, .algorithm = own}, weights_io(p, 8),
                {p.x, p.dy})[0],
         gradient_of_w(p.x, p.dy, c.geometry));
+}
+
+TEST_CASE("winograd conv2d is not given up for bf16 that the processor has no faster products of") {
+  if (!on_cpu() || onednn::multiplies_by_amx()) return;
+  const Shape pictures{16, 64, 56, 56};
+  const Problem p{{pictures, {}}, {{64, 64, 3, 3}, {}}, {{64}, {}}, {pictures, {}}, {pictures, {}}};
+  const auto takes_own = [](auto op, const KernelIo& io) {
+    op.geometry.padding = {1, 1};
+    op.precision = MatmulPrecision::medium;
+    const std::size_t chosen = kernel_for(device(), op, io)->workspace_bytes();
+    op.algorithm = own;
+    CHECK(chosen == kernel_for(device(), op, io)->workspace_bytes());
+  };
+  takes_own(Conv2d{}, forward_io(p, 16));
+  takes_own(Conv2dBackwardData{}, data_io(p, 16));
+  takes_own(Conv2dBackwardWeights{}, weights_io(p, 16));
 }
 
 TEST_CASE("winograd conv2d gives the same bits on one thread and on three") {
