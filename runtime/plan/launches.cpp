@@ -19,10 +19,10 @@ kernels::TensorDesc described(const model::ValueType& type) {
 }
 
 /// Symbolic addresses of a graph's values.
-class OperandNames {
+class OperandMap {
  public:
-  OperandNames(const model::Graph& graph, const ArenaPlan& arena, const ActivationPlan& activations,
-               const LaunchOptions& options)
+  OperandMap(const model::Graph& graph, const ArenaPlan& arena, const ActivationPlan& activations,
+             const LaunchOptions& options)
       : graph_(graph),
         activations_(activations),
         training_(options.training),
@@ -124,14 +124,14 @@ Launch clip_launch(const ArenaPlan& arena, const LaunchOptions& options, const k
   return launch;
 }
 
-Launch add_rows_launch(const model::Graph& graph, const RowsSlice& slice, const OperandNames& names,
+Launch add_rows_launch(const model::Graph& graph, const RowsSlice& slice, const OperandMap& operands,
                        const kernels::Device& device) {
   const model::ValueId gradient = graph.parameters()[slice.parameter].gradient;
   Launch launch{
       .kernel = nullptr,
       .io = {.inputs = {{.dtype = DType::u8, .shape = {slice.ranks, slice.list_bytes()}, .layout = {}}},
              .outputs = {stored(graph.value(gradient))}},
-      .operands = {{.region = Region::rows, .first = slice.first}, names.of(gradient)}};
+      .operands = {{.region = Region::rows, .first = slice.first}, operands.of(gradient)}};
   const kernels::AddRows add{.capacity = slice.list.capacity, .overwrites = slice.overwrites};
   launch.kernel = kernels::kernel_for(device, add, launch.io);
   return launch;
@@ -202,13 +202,13 @@ std::vector<Launch> prepare_nodes(const model::Graph& graph, const kernels::Devi
 Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
                           const ActivationPlan& activations, std::vector<Launch> nodes,
                           const LaunchOptions& options, const kernels::Device& device) {
-  const OperandNames names(graph, arena, activations, options);
+  const OperandMap operands(graph, arena, activations, options);
   Launches launches;
   const model::ValueId output = graph.output;
   if (output != model::no_value && graph.value(output).role == model::Role::cache) {
-    launches.output = names.of(output);
+    launches.output = operands.of(output);
   }
-  if (graph.final_states != model::no_value) launches.states = names.of(graph.final_states);
+  if (graph.final_states != model::no_value) launches.states = operands.of(graph.final_states);
   kernels::BeginStep begin =
       options.training ? model::begin_step(options.optimizer) : kernels::BeginStep{.updates = 0};
   begin.continues = !options.begins_step;
@@ -217,19 +217,19 @@ Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
       .kernel = nullptr,
       .io = {.inputs = {described(kernels::step_input_type())},
              .outputs = {described(kernels::step_state_type()), described(kernels::control_type())}},
-      .operands = {{.region = Region::step_input}, step_state, names.control()}};
+      .operands = {{.region = Region::step_input}, step_state, operands.control()}};
   launches.begin_step.kernel = kernels::kernel_for(device, begin, launches.begin_step.io);
   const kernels::TensorDesc control = described(kernels::control_type());
   launches.end_step = {.kernel = nullptr,
                        .io = {.inputs = {control}, .outputs = {control}},
-                       .operands = {names.control(), {.region = Region::step_result}}};
+                       .operands = {operands.control(), {.region = Region::step_result}}};
   launches.end_step.kernel = kernels::kernel_for(device, kernels::EndStep{}, launches.end_step.io);
   launches.nodes = std::move(nodes);
   for (std::size_t at = 0; at < launches.nodes.size(); ++at) {
     Launch& launch = launches.nodes[at];
     const model::Node& node = graph.nodes()[at];
     for (const auto* ids : {&node.inputs, &node.outputs}) {
-      for (const model::ValueId id : *ids) launch.operands.push_back(names.of(id));
+      for (const model::ValueId id : *ids) launch.operands.push_back(operands.of(id));
     }
     if (const std::size_t lent = activations.workspaces[at]; lent != ActivationPlan::not_here) {
       launch.workspace = {.region = Region::idle_gradients, .first = static_cast<std::int64_t>(lent)};
@@ -238,7 +238,7 @@ Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
   const bool updates = options.defers_updates ? options.begins_step : options.ends_step;
   if (!options.training || !updates) return launches;
   for (const RowsSlice& slice : arena.rows) {
-    launches.add_rows.push_back(add_rows_launch(graph, slice, names, device));
+    launches.add_rows.push_back(add_rows_launch(graph, slice, operands, device));
   }
   if (options.clips) launches.clip = clip_launch(arena, options, device);
   for (const Bucket& bucket : arena.buckets) {
