@@ -36,13 +36,6 @@ auto* launch_at(AnyLaunches& launches, const Step& step) {
   }
 }
 
-std::size_t bytes_of(const model::Graph& graph, model::Role role) {
-  const model::ValueId id = graph.find(role);
-  if (id == model::no_value) return 0;
-  const model::Value& value = graph.value(id);
-  return static_cast<std::size_t>(value.type.shape.elements()) * size_of(value.type.dtype);
-}
-
 Decodes decodes_in(Mode mode) {
   if (mode == Mode::encode) return Decodes::source;
   return mode == Mode::decode ? Decodes::output : Decodes::fill;
@@ -68,23 +61,11 @@ std::size_t Plan::gradient_sum_bytes() const {
              : 0;
 }
 
-std::size_t Plan::input_bytes() const {
-  return bytes_of(graph, model::Role::input);
-}
-std::size_t Plan::stored_bytes() const {
-  return bytes_of(graph, model::Role::stored);
-}
-std::size_t Plan::position_bytes() const {
-  return bytes_of(graph, model::Role::positions);
-}
-std::size_t Plan::cache_row_bytes() const {
-  return bytes_of(graph, model::Role::cache_rows);
-}
-std::size_t Plan::target_bytes() const {
-  return bytes_of(graph, model::Role::target);
-}
-std::size_t Plan::states_bytes() const {
-  return bytes_of(graph, model::Role::states);
+std::size_t Plan::bytes_of(model::Role role) const {
+  const model::ValueId id = graph.find(role);
+  if (id == model::no_value) return 0;
+  const model::ValueType& type = graph.value(id).type;
+  return static_cast<std::size_t>(type.shape.elements()) * size_of(type.dtype);
 }
 
 const Launch* Plan::launch_of(const Step& step) const {
@@ -202,6 +183,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
 }
 
 MemoryNeed memory_need(std::span<const Plan> plans) {
+  using model::Role;
   const ArenaPlan& arena = plans.front().arena;
   const bool trains = plans.front().key().mode == Mode::train;
   const std::size_t states = model::state_names(plans.front().request.optimizer).size();
@@ -221,12 +203,11 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
         std::max({need.activations, plan.activations.bytes, whole_lines(conversion_bytes(plan.graph))});
     need.caches = std::max(need.caches, plan.activations.cache_bytes);
     need.workspace = std::max(need.workspace, plan.workspace_bytes);
-    need.stored = std::max(need.stored, plan.stored_bytes());
-    need.batch_slots =
-        std::max(need.batch_slots,
-                 batch_slot_count * (whole_lines(plan.input_bytes()) + whole_lines(plan.target_bytes()) +
-                                     whole_lines(plan.states_bytes()) + whole_lines(plan.position_bytes()) +
-                                     whole_lines(plan.cache_row_bytes())));
+    need.stored = std::max(need.stored, plan.bytes_of(Role::stored));
+    std::size_t slot = 0;
+    for (const Role role : {Role::input, Role::target, Role::states, Role::positions, Role::cache_rows})
+      slot += whole_lines(plan.bytes_of(role));
+    need.batch_slots = std::max(need.batch_slots, batch_slot_count * slot);
   }
   need.gradients += gradient_sums;
   return need;

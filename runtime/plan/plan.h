@@ -99,12 +99,8 @@ struct Plan {
   const Launch* launch_of(const Step& step) const;
   /// Of the arena in which micro-batches add up their gradients before these are rounded; 0 without.
   std::size_t gradient_sum_bytes() const;
-  std::size_t input_bytes() const;
-  std::size_t stored_bytes() const;
-  std::size_t position_bytes() const;
-  std::size_t cache_row_bytes() const;
-  std::size_t target_bytes() const;
-  std::size_t states_bytes() const;
+  /// Of the one value with this role; 0 without.
+  std::size_t bytes_of(model::Role role) const;
 };
 
 /// Runs the passes in the order that runtime/README.md tells. Deterministic: equal arguments give equal plans

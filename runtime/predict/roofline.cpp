@@ -138,7 +138,8 @@ GpuStep predict_on_gpu(const Plan& plan, const std::vector<PredictedStep>& steps
   const double besides = step_overhead_seconds + static_cast<double>(plan.request.micro_batches - 1) * nodes;
   step.timeline.step += besides;
   step.timeline.compute += besides;
-  const double batch = static_cast<double>(plan.input_bytes() + plan.target_bytes());
+  const double batch =
+      static_cast<double>(plan.bytes_of(model::Role::input) + plan.bytes_of(model::Role::target));
   step.input_seconds =
       static_cast<double>(plan.request.micro_batches) * batch / (gpu.pcie * pcie_copy_efficiency);
   return step;

@@ -71,11 +71,11 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
   std::size_t position_bytes = 0;
   std::size_t cache_row_bytes = 0;
   for (const Plan& plan : plans) {
-    input_bytes = std::max(input_bytes, plan.input_bytes());
-    target_bytes = std::max(target_bytes, plan.target_bytes());
-    states_bytes = std::max(states_bytes, plan.states_bytes());
-    position_bytes = std::max(position_bytes, plan.position_bytes());
-    cache_row_bytes = std::max(cache_row_bytes, plan.cache_row_bytes());
+    input_bytes = std::max(input_bytes, plan.bytes_of(model::Role::input));
+    target_bytes = std::max(target_bytes, plan.bytes_of(model::Role::target));
+    states_bytes = std::max(states_bytes, plan.bytes_of(model::Role::states));
+    position_bytes = std::max(position_bytes, plan.bytes_of(model::Role::positions));
+    cache_row_bytes = std::max(cache_row_bytes, plan.bytes_of(model::Role::cache_rows));
   }
   for (Slot& slot : slots_) {
     slot = {.input = device.allocate(input_bytes),

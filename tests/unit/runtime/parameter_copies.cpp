@@ -108,14 +108,15 @@ class Replica {
   /// The loss of a batch that `number` tells from others.
   float run(const PlanKey& key, std::uint64_t number, float loss_scale = 1.0F / samples) {
     const Plan& plan = *std::ranges::find(plans_, key, &Plan::key);
-    std::vector<float> pixels(plan.input_bytes() / sizeof(float));
+    std::vector<float> pixels(plan.bytes_of(model::Role::input) / sizeof(float));
     Philox(number, 0).normals(0, pixels);
     std::vector<std::int64_t> targets;
     for (std::uint64_t i = 0; i < samples; ++i)
       targets.push_back(static_cast<std::int64_t>((number + i) * 7 % 10));
     kernels::Stream& stream = executor_->stream();
-    device_->copy_to_device(memory_->input(slot), pixels.data(), plan.input_bytes(), stream);
-    device_->copy_to_device(memory_->target(slot), targets.data(), plan.target_bytes(), stream);
+    device_->copy_to_device(memory_->input(slot), pixels.data(), plan.bytes_of(model::Role::input), stream);
+    device_->copy_to_device(memory_->target(slot), targets.data(), plan.bytes_of(model::Role::target),
+                            stream);
     memory_->host_input(slot) = {.state = {.learning_rate = optimizer_.learning_rate,
                                            .loss_scale = loss_scale,
                                            .valid_samples = samples},
