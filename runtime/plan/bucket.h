@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -82,7 +83,7 @@ struct Bucket {
 struct ExchangeCall {
   bool is_rows = false;
   std::size_t index = 0;
-  bool operator==(const ExchangeCall&) const = default;
+  auto operator<=>(const ExchangeCall&) const = default;
 };
 
 /// The flat arenas: slices in the order in which gradients become ready, so that nothing is packed or
