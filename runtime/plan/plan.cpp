@@ -31,9 +31,22 @@ auto* launch_at(AnyLaunches& launches, const Step& step) {
       return &launches.averages[step.index];
     case Step::Kind::end_step:
       return &launches.end_step;
-    default:
-      return static_cast<decltype(&launches.clip)>(nullptr);
+    case Step::Kind::record:
+    case Step::Kind::wait:
+    case Step::Kind::all_reduce:
+    case Step::Kind::all_reduce_inline:
+    case Step::Kind::sum_statistics:
+    case Step::Kind::gather_rows:
+    case Step::Kind::gather_rows_inline:
+    case Step::Kind::await_compute:
+    case Step::Kind::join:
+    case Step::Kind::post_held:
+    case Step::Kind::await_bucket:
+    case Step::Kind::await_rows:
+    case Step::Kind::keep_state:
+      break;
   }
+  return static_cast<decltype(&launches.clip)>(nullptr);
 }
 
 Decodes decodes_in(Mode mode) {

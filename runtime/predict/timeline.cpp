@@ -134,7 +134,15 @@ class Training {
       case keep_state:
         has_left_updates_ = true;
         return;
-      default: {
+      case begin_step:
+      case launch:
+      case sum_statistics:
+      case add_rows:
+      case await_compute:
+      case clip:
+      case update:
+      case average:
+      case end_step: {
         const double seconds = seconds_in(work, step);
         compute_ += seconds;
         threads_.compute(seconds);
