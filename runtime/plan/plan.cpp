@@ -40,7 +40,7 @@ auto* launch_at(AnyLaunches& launches, const Step& step) {
     case Step::Kind::gather_rows_inline:
     case Step::Kind::await_compute:
     case Step::Kind::join:
-    case Step::Kind::post_held:
+    case Step::Kind::hand_over_held:
     case Step::Kind::await_bucket:
     case Step::Kind::await_rows:
     case Step::Kind::keep_state:

@@ -30,7 +30,7 @@ struct Step {
     add_rows,            ///< launches the sum of the lists of slice `index`, which completes a gradient
     await_compute,       ///< the walking thread waits until the device has computed what it was given
     join,                ///< the walking thread waits until the exchange queue is empty
-    post_held,           ///< what the walking thread has held back goes to the exchange queue
+    hand_over_held,      ///< what the walking thread has held back goes to the exchange queue
     await_bucket,        ///< the walking thread waits until bucket `index` is summed
     await_rows,          ///< the same of the lists of rows of slice `index`
     keep_state,          ///< copies the step's state, for the updates that it leaves to the next step

@@ -61,7 +61,7 @@ class DeferringSchedule {
   }
 
   void end_step() {
-    build_.add(Kind::post_held);
+    build_.add(Kind::hand_over_held);
     build_.add(Kind::await_bucket, exchanged_buckets(arena_) - 1);
     build_.add(Kind::keep_state);
   }

@@ -126,7 +126,7 @@ class Training {
       case gather_rows:
       case gather_rows_inline:
         return step.queued ? hand_over(step) : exchange_here(step);
-      case post_held:
+      case hand_over_held:
         return release_held();
       case await_bucket:
       case await_rows:

@@ -161,7 +161,7 @@ Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step) cons
       bound.action = Action::join;
       bound.is_timed = true;
       break;
-    case Step::Kind::post_held:
+    case Step::Kind::hand_over_held:
       bound.action = Action::hand_over_held;
       break;
     case Step::Kind::await_bucket:
