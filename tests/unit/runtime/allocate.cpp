@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "model/zoo/zoo.h"
-#include "runtime/plan/room.h"
+#include "runtime/plan/lifetime_allocator.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/small_plans.h"
 
