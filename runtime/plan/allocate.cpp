@@ -57,7 +57,7 @@ class Storage {
       const ValueId input = node.inputs[*victim];
       if (!may_overwrite(input, output, at)) return;
       if (graph_.value(output).role == Role::gradient) {
-        if (may_lie_in_gradient(root_[index(input)])) become_part_of(input, output);
+        if (may_share_gradient(root_[index(input)])) become_part_of(input, output);
       } else {
         merge(output, input);
       }
@@ -77,7 +77,7 @@ class Storage {
   }
 
   /// Forward writes nothing where gradients of the step before are still exchanged.
-  bool may_lie_in_gradient(ValueId root) const {
+  bool may_share_gradient(ValueId root) const {
     const auto writer = graph_.producer(root);
     return gradients_ == GradientArena::own || (writer && graph_.nodes()[*writer].phase == Phase::backward);
   }

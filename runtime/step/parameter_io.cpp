@@ -173,7 +173,7 @@ const model::ValueType& ParameterIO::type_of(const ParameterSlot& slot) const {
 void ParameterIO::write(const ParameterSlot& slot, std::span<const float> values) {
   const model::Value& value = plan_.graph.value(slot.value);
   const auto stream = device_.make_stream();
-  if (lies_as_in_file(value, slot.file_transposed)) {
+  if (has_file_layout(value, slot.file_transposed)) {
     device_.copy_to_device(slot.data, values.data(), values.size_bytes(), *stream);
     if (slot.copy != nullptr) device_.copy_to_device(slot.copy, values.data(), values.size_bytes(), *stream);
     return stream->synchronize();
@@ -182,7 +182,7 @@ void ParameterIO::write(const ParameterSlot& slot, std::span<const float> values
   device_.copy_to_device(staging.data(), values.data(), values.size_bytes(), *stream);
   for (void* const target : {slot.data, slot.copy}) {
     if (target != nullptr)
-      convert(device_, *stream, kernels::Reorder{}, in_file(value, slot.file_transposed), staging.data(),
+      convert(device_, *stream, kernels::Reorder{}, file_desc(value, slot.file_transposed), staging.data(),
               stored(value), target);
   }
 }
@@ -270,11 +270,11 @@ void ParameterIO::read(const std::vector<ParameterSlot>& slots, std::vector<Name
     tensor.dtype = is_half(dtype) ? DType::f32 : dtype;
     tensor.values.resize(bytes_of(tensor.dtype, tensor.shape) / sizeof(float));
     const std::size_t bytes = bytes_of(dtype, tensor.shape);
-    const bool as_it_is = lies_as_in_file(value, slot.file_transposed);
+    const bool as_it_is = has_file_layout(value, slot.file_transposed);
     const Staging staging(device_, memory_, as_it_is ? 0 : bytes);
     if (!as_it_is) {
       convert(device_, *stream, kernels::Reorder{}, stored(value), slot.data,
-              in_file(value, slot.file_transposed), staging.data());
+              file_desc(value, slot.file_transposed), staging.data());
     }
     device_.copy_to_host(tensor.values.data(), as_it_is ? slot.data : staging.data(), bytes, *stream);
     stream->synchronize();
