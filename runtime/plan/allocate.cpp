@@ -9,6 +9,7 @@
 #include "runtime/plan/bucket.h"
 #include "runtime/plan/launches.h"
 #include "runtime/plan/lifetime_allocator.h"
+#include "runtime/plan/value_memory.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -21,18 +22,19 @@ using model::Value;
 using model::ValueId;
 
 /// An activation with what shares its memory; without a value the scratch memory of a node.
-struct Stored {
+struct MemoryRequest {
   ValueId value;
   Lifetime life;
 };
 
 std::size_t slice_bytes(const Graph& graph, ValueId id) {
-  return whole_lines(stored_bytes(graph.value(id)));
+  return whole_lines(allocated_bytes(graph.value(id)));
 }
 
-class Storage {
+/// Values that share memory, each set by the value that stands for it.
+class AliasSets {
  public:
-  Storage(const Graph& graph, GradientArena gradients)
+  AliasSets(const Graph& graph, GradientArena gradients)
       : graph_(graph), gradients_(gradients), root_(graph.value_count()) {
     std::iota(root_.begin(), root_.end(), 0);
     last_read_.assign(graph.value_count(), 0);
@@ -73,7 +75,7 @@ class Storage {
     const bool has_room = to.role == Role::activation || to.role == Role::gradient;
     return graph_.value(root).role == Role::activation && has_room && last_read_[index(root)] <= at &&
            from.type == to.type && from.layout == to.layout &&
-           stored_bytes(graph_.value(root)) == stored_bytes(to);
+           allocated_bytes(graph_.value(root)) == allocated_bytes(to);
   }
 
   /// Forward writes nothing where gradients of the step before are still exchanged.
@@ -98,8 +100,8 @@ class Storage {
   std::vector<std::size_t> last_read_;
 };
 
-std::vector<Stored> stored_values(const Graph& graph, const std::vector<ValueId>& storage) {
-  std::vector<Stored> result;
+std::vector<MemoryRequest> memory_requests(const Graph& graph, const std::vector<ValueId>& storage) {
+  std::vector<MemoryRequest> result;
   std::vector<std::size_t> at_value(graph.value_count(), ActivationPlan::not_here);
   for (std::size_t at = 0; at < graph.nodes().size(); ++at) {
     const Node& node = graph.nodes()[at];
@@ -174,12 +176,13 @@ ActivationPlan allocate(const Graph& graph, std::vector<ValueId> storage, std::s
                       .is_lent = std::vector<bool>(graph.value_count(), false),
                       .workspaces = std::vector<std::size_t>(graph.nodes().size(), ActivationPlan::not_here),
                       .storage = std::move(storage)};
-  std::vector<Stored> waiting = stored_values(graph, plan.storage);
+  std::vector<MemoryRequest> waiting = memory_requests(graph, plan.storage);
   for (std::size_t at = 0; at < nodes.size(); ++at) {
     const std::size_t bytes = nodes[at].kernel == nullptr ? 0 : nodes[at].kernel->workspace_bytes();
     if (bytes > 0) waiting.push_back({.value = model::no_value, .life = {at, at, bytes}});
   }
-  std::ranges::stable_sort(waiting, std::greater{}, [](const Stored& stored) { return stored.life.bytes; });
+  std::ranges::stable_sort(waiting, std::greater{},
+                           [](const MemoryRequest& request) { return request.life.bytes; });
   LifetimeAllocator activations;
   for (auto& [value, life] : waiting) {
     if (value == model::no_value) {
@@ -203,12 +206,12 @@ ActivationPlan allocate(const Graph& graph, std::vector<ValueId> storage, std::s
 }  // namespace
 
 ActivationPlan allocate_activations(const Graph& graph, GradientArena gradients) {
-  return allocate(graph, Storage(graph, gradients).roots(), {}, LifetimeAllocator(0));
+  return allocate(graph, AliasSets(graph, gradients).roots(), {}, LifetimeAllocator(0));
 }
 
 ActivationPlan allocate_activations(const Graph& graph, const ArenaPlan& arena,
                                     std::span<const Launch> nodes) {
-  std::vector<ValueId> storage = Storage(graph, GradientArena::own).roots();
+  std::vector<ValueId> storage = AliasSets(graph, GradientArena::own).roots();
   LifetimeAllocator idle = idle_gradients(graph, arena, storage);
   return allocate(graph, std::move(storage), nodes, std::move(idle));
 }

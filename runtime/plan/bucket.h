@@ -16,19 +16,6 @@ constexpr std::int64_t elements_of_a_line(DType dtype) {
   return static_cast<std::int64_t>(cache_line / size_of(dtype));
 }
 
-/// The description of a value that kernels get.
-inline kernels::TensorDesc stored(const model::Value& value) {
-  return {.dtype = value.type.dtype, .shape = value.type.shape, .layout = value.layout};
-}
-
-/// Size of a value in memory, with the padding of its blocked layout.
-inline std::int64_t stored_elements(const model::Value& value) {
-  return stored(value).layout_or_row_major().span();
-}
-inline std::size_t stored_bytes(const model::Value& value) {
-  return stored(value).bytes();
-}
-
 /// A parameter's slice of the parameter arena; its gradient and its optimizer state, if it is learned, have
 /// the same slice of their arenas. In elements.
 struct ArenaSlice {

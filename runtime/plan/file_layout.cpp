@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/plan/bucket.h"
+#include "runtime/plan/value_memory.h"
 
 namespace lockstep::runtime {
 
@@ -17,7 +17,7 @@ kernels::TensorDesc file_desc(const model::Value& value, bool transposed) {
 }
 
 bool has_file_layout(const model::Value& value, bool transposed) {
-  const kernels::TensorDesc here = stored(value);
+  const kernels::TensorDesc here = tensor_desc(value);
   if (kernels::has_layout(file_desc(value, transposed).layout_or_row_major(), here)) return true;
   // Behind its rows there may be zeros, which no file has.
   return !transposed && here.layout_or_row_major().lies_row_major(here.shape);

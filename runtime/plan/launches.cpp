@@ -8,6 +8,7 @@
 #include "kernels/end_step.h"
 #include "kernels/gradient_norm.h"
 #include "kernels/weight_average.h"
+#include "runtime/plan/value_memory.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -153,7 +154,7 @@ Launch add_rows_launch(const model::Graph& graph, const RowsSlice& slice, const 
   return launch_of(
       device, add,
       {.inputs = {{.dtype = DType::u8, .shape = {slice.ranks, slice.list_bytes()}, .layout = {}}},
-       .outputs = {stored(graph.value(gradient))}},
+       .outputs = {tensor_desc(graph.value(gradient))}},
       {{.region = Region::rows, .first = slice.first}, operands.of(gradient)});
 }
 

@@ -5,6 +5,7 @@
 #include "kernels/batch_norm.h"
 #include "kernels/cast.h"
 #include "kernels/pointwise.h"
+#include "runtime/plan/value_memory.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -176,7 +177,7 @@ std::vector<Saving> possible_savings(const Plan& plan, const std::vector<Predict
       for (const model::ValueId id : *ids) {
         const model::Value& value = plan.graph.value(id);
         if (is_activation(id) && value.type.dtype == DType::f32)
-          bytes += static_cast<double>(stored_bytes(value)) / 2;
+          bytes += static_cast<double>(allocated_bytes(value)) / 2;
       }
     }
     return bytes / (efficiency_of(WorkKind::pass).of_memory * gpu.memory);

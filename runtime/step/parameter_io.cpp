@@ -14,8 +14,8 @@
 #include "kernels/cast.h"
 #include "kernels/dispatch.h"
 #include "kernels/reorder.h"
-#include "runtime/plan/bucket.h"
 #include "runtime/plan/file_layout.h"
+#include "runtime/plan/value_memory.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -183,7 +183,7 @@ void ParameterIO::write(const ParameterSlot& slot, std::span<const float> values
   for (void* const target : {slot.data, slot.copy}) {
     if (target != nullptr)
       convert(device_, *stream, kernels::Reorder{}, file_desc(value, slot.file_transposed), staging.data(),
-              stored(value), target);
+              tensor_desc(value), target);
   }
 }
 
@@ -273,7 +273,7 @@ void ParameterIO::read(const std::vector<ParameterSlot>& slots, std::vector<Name
     const bool as_it_is = has_file_layout(value, slot.file_transposed);
     const Staging staging(device_, memory_, as_it_is ? 0 : bytes);
     if (!as_it_is) {
-      convert(device_, *stream, kernels::Reorder{}, stored(value), slot.data,
+      convert(device_, *stream, kernels::Reorder{}, tensor_desc(value), slot.data,
               file_desc(value, slot.file_transposed), staging.data());
     }
     device_.copy_to_host(tensor.values.data(), as_it_is ? slot.data : staging.data(), bytes, *stream);
