@@ -136,7 +136,6 @@ Checkpointer::Checkpointer(comm::Communicator& communicator, const ParameterIO& 
                            std::int64_t saved_step, Activity* activity)
     : communicator_(communicator),
       replica_(replica),
-      optimizer_(options.optimizer),
       names_(std::move(names)),
       directory_(run_directory.checkpoints()),
       every_(options.checkpoint_every),
@@ -175,7 +174,7 @@ std::string Checkpointer::stage(std::int64_t step) {
   content.step = step;
   content.names = names_;
   replica_.parameters(content.weights);
-  replica_.optimizer_state(optimizer_, content.optimizer);
+  replica_.optimizer_state(content.optimizer);
   const std::string weights = first_not_finite(content.weights);
   return weights.empty() ? first_not_finite(content.optimizer) : weights;
 }

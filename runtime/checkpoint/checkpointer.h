@@ -94,7 +94,6 @@ class Checkpointer {
 
   comm::Communicator& communicator_;
   const ParameterIO replica_;
-  const model::OptimizerOptions optimizer_;
   const KeptNames names_;
   const CheckpointDirectory directory_;
   const std::int64_t every_;

@@ -226,11 +226,11 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
   return need;
 }
 
-std::size_t staged_bytes(const Plan& plan, const model::OptimizerOptions& optimizer) {
+std::size_t staged_bytes(const Plan& plan) {
+  const std::size_t states =
+      model::state_names(plan.request.optimizer).size() + (plan.request.average_decay > 0 ? 1 : 0);
   std::size_t copies = 0;
   for (const model::Parameter& parameter : plan.graph.parameters()) {
-    const std::size_t states =
-        model::state_names(optimizer).size() + (plan.request.average_decay > 0 ? 1 : 0);
     copies += static_cast<std::size_t>(parameter.file_shape.elements()) * (parameter.frozen ? 1 : 1 + states);
   }
   return copies * sizeof(float) + plan.arena.buffer_bytes();

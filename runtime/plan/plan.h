@@ -138,7 +138,7 @@ struct MemoryNeed {
 MemoryNeed memory_need(std::span<const Plan> plans);
 
 /// Bytes of the staged copy for a checkpoint: a plan's parameters, buffers and optimizer state as in files.
-std::size_t staged_bytes(const Plan& plan, const model::OptimizerOptions& optimizer);
+std::size_t staged_bytes(const Plan& plan);
 
 inline constexpr std::size_t batch_slot_count = 2;
 

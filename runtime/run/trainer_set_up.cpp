@@ -160,7 +160,7 @@ void Trainer::set_up_parameters() {
   if (resumed_) {
     reading.emplace(session_.activity.get(), "reading " + resumed_->folder.string());
     weights.load(WeightsFile(resumed_->folder / "model.safetensors"));
-    weights.load_optimizer_state(resumed_->folder / "optimizer.safetensors", options_.optimizer);
+    weights.load_optimizer_state(resumed_->folder / "optimizer.safetensors");
     weights.set_applied_updates(resumed_->state.applied_updates, resumed_->state.grad_scaler);
   } else if (options_.init_from.empty()) {
     weights.initialise(options_.seed);

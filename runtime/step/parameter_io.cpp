@@ -84,9 +84,8 @@ std::vector<ParameterIO::ParameterSlot> ParameterIO::weight_slots() const {
   return slots;
 }
 
-std::vector<ParameterIO::ParameterSlot> ParameterIO::optimizer_slots(
-    const model::OptimizerOptions& optimizer) const {
-  const std::vector<std::string> states = model::state_names(optimizer);
+std::vector<ParameterIO::ParameterSlot> ParameterIO::optimizer_slots() const {
+  const std::vector<std::string> states = model::state_names(plan_.request.optimizer);
   std::vector<ParameterSlot> slots;
   for (const model::Parameter& parameter : plan_.graph.parameters()) {
     if (parameter.frozen) continue;
@@ -131,9 +130,8 @@ std::vector<std::pair<std::string, Shape>> ParameterIO::weight_shapes() const {
   return shapes;
 }
 
-void ParameterIO::load_optimizer_state(const std::filesystem::path& file,
-                                       const model::OptimizerOptions& optimizer) {
-  load(WeightsFile(file), optimizer_slots(optimizer));
+void ParameterIO::load_optimizer_state(const std::filesystem::path& file) {
+  load(WeightsFile(file), optimizer_slots());
 }
 
 void ParameterIO::load(const WeightsFile& file, const std::vector<ParameterSlot>& slots,
@@ -246,15 +244,14 @@ std::vector<NamedTensor> ParameterIO::gradients() const {
   return tensors;
 }
 
-std::vector<NamedTensor> ParameterIO::optimizer_state(const model::OptimizerOptions& optimizer) const {
+std::vector<NamedTensor> ParameterIO::optimizer_state() const {
   std::vector<NamedTensor> tensors;
-  optimizer_state(optimizer, tensors);
+  optimizer_state(tensors);
   return tensors;
 }
 
-void ParameterIO::optimizer_state(const model::OptimizerOptions& optimizer,
-                                  std::vector<NamedTensor>& into) const {
-  read(optimizer_slots(optimizer), into);
+void ParameterIO::optimizer_state(std::vector<NamedTensor>& into) const {
+  read(optimizer_slots(), into);
 }
 
 void ParameterIO::read(const std::vector<ParameterSlot>& slots, std::vector<NamedTensor>& into) const {
