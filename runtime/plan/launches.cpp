@@ -26,8 +26,8 @@ class OperandMap {
              const LaunchOptions& options)
       : graph_(graph),
         activations_(activations),
-        training_(options.training),
-        parameters_(!options.training && options.average_decay > 0 ? Region::averages : Region::parameters),
+        training_(options.key.trains()),
+        parameters_(!training_ && options.average_decay > 0 ? Region::averages : Region::parameters),
         first_(graph.value_count()) {
     for (const ArenaSlice& slice : arena.slices) {
       const model::Parameter& parameter = graph.parameters()[slice.parameter];
@@ -120,8 +120,8 @@ Launch launch_of(const kernels::Device& device, const Op& op, kernels::KernelIo 
 Launch begin_step_launch(const LaunchOptions& options, const Operand& control,
                          const kernels::Device& device) {
   kernels::BeginStep begin =
-      options.training ? model::begin_step(options.optimizer) : kernels::BeginStep{.updates = 0};
-  begin.continues = !options.begins_step;
+      options.key.trains() ? model::begin_step(options.optimizer) : kernels::BeginStep{.updates = 0};
+  begin.continues = !begins_step(options.key.role);
   if (options.scales_gradients) begin.initial_scale = kernels::first_gradient_scale;
   return launch_of(device, begin,
                    {.inputs = {described(kernels::step_input_type())},
@@ -246,8 +246,8 @@ Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
   launches.end_step = end_step_launch(operands.control(), device);
   launches.nodes = std::move(nodes);
   bind_nodes(launches.nodes, graph, operands, activations);
-  const bool updates = options.defers_updates ? options.begins_step : options.ends_step;
-  if (!options.training || !updates) return launches;
+  const bool updates = options.defers_updates ? begins_step(options.key.role) : ends_step(options.key.role);
+  if (!options.key.trains() || !updates) return launches;
   for (const RowsSlice& slice : arena.rows) {
     launches.add_rows.push_back(add_rows_launch(graph, slice, operands, device));
   }

@@ -57,7 +57,7 @@ Decodes decodes_in(Mode mode) {
 model::Graph graph_for(const model::Model& model, const model::InputSpec& input, const PlanRequest& request) {
   const PlanKey& key = request.key;
   if (key.mode == Mode::train || key.mode == Mode::evaluate) {
-    return model::build_graph(model, model::cut_to(input, key.length), key.batch, key.mode == Mode::train,
+    return model::build_graph(model, model::cut_to(input, key.length), key.batch, key.trains(),
                               request.returns_states);
   }
   return model::build_decoding(model, input, key.batch, key.length, request.cache_capacity, request.branches);
@@ -104,9 +104,8 @@ namespace {
 
 Schedule schedule_of(const Plan& plan, const ScheduleOptions& options) {
   const MicroBatchRole role = plan.key().role;
-  if (options.defers)
-    return schedule_deferring(plan.graph, plan.arena, options, {begins_step(role), ends_step(role)});
-  const bool exchanges = plan.key().mode == Mode::train && ends_step(role);
+  if (options.defers) return schedule_deferring(plan.graph, plan.arena, options, role);
+  const bool exchanges = plan.key().trains() && ends_step(role);
   return exchanges ? schedule_training(plan.graph, plan.arena, options) : schedule_nodes(plan.graph, options);
 }
 
@@ -115,7 +114,7 @@ Schedule schedule_of(const Plan& plan, const ScheduleOptions& options) {
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const PlanConstraints& constraints) {
   const bool on_gpu = !device.is_cpu();
-  const bool training = request.key.mode == Mode::train;
+  const bool training = request.key.trains();
   const MicroBatchRole role = request.key.role;
   const bool sums_apart =
       training && role != MicroBatchRole::only && constraints.gradient_dtype != DType::f32;
@@ -177,9 +176,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
                              : allocate_activations(plan.graph, options.defers ? GradientArena::exchanged
                                                                                : GradientArena::own);
   plan.launches = prepare_launches(plan.graph, plan.arena, plan.activations, std::move(nodes),
-                                   {.training = training,
-                                    .begins_step = begins_step(role),
-                                    .ends_step = ends_step(role),
+                                   {.key = request.key,
                                     .clips = options.clips,
                                     .clip_grad_norm = request.clip_grad_norm,
                                     .average_decay = request.average_decay,
@@ -198,7 +195,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
 MemoryNeed memory_need(std::span<const Plan> plans) {
   using model::Role;
   const ArenaPlan& arena = plans.front().arena;
-  const bool trains = plans.front().key().mode == Mode::train;
+  const bool trains = plans.front().key().trains();
   const std::size_t states = model::state_names(plans.front().request.optimizer).size();
   MemoryNeed need{.parameters = arena.parameter_bytes() + arena.buffer_bytes(),
                   .parameter_copies = arena.copy_bytes(),

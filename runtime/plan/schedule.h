@@ -7,6 +7,7 @@
 
 #include "model/graph.h"
 #include "runtime/plan/bucket.h"
+#include "runtime/plan/plan_key.h"
 
 namespace lockstep::runtime {
 
@@ -100,11 +101,7 @@ bool can_defer(const model::Graph& graph, const ArenaPlan& arena, const Schedule
 /// ends the step, all exchanges are queued, and it is done when the control block is summed: with the last
 /// bucket, which goes ahead of those that are held back. So the gradients of the first layers, which are
 /// ready last and whose sums are needed first, overtake others, and the wire works during forward, too.
-struct StepEnds {
-  bool begins = true;
-  bool ends = true;
-};
 Schedule schedule_deferring(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options,
-                            StepEnds micro_batch);
+                            MicroBatchRole role);
 
 }  // namespace lockstep::runtime

@@ -16,10 +16,6 @@ std::size_t gradient_sum_bytes(std::span<const Plan> plans) {
   return bytes;
 }
 
-bool trains(const Plan& plan) {
-  return plan.key().mode == Mode::train;
-}
-
 }  // namespace
 
 ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& communicator,
@@ -28,15 +24,16 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
       parameter_bytes_(plans.front().arena.parameter_bytes()),
       copy_dtype_(plans.front().arena.copy_dtype),
       copy_bytes_(plans.front().arena.copy_bytes()),
-      gradients_(trains(plans.front()) ? communicator.allocate_arena(plans.front().arena.gradient_dtype,
-                                                                     plans.front().arena.elements)
-                                       : nullptr),
+      gradients_(
+          plans.front().key().trains()
+              ? communicator.allocate_arena(plans.front().arena.gradient_dtype, plans.front().arena.elements)
+              : nullptr),
       gradient_sums_(gradient_sum_bytes(plans) > 0 ? device.allocate(gradient_sum_bytes(plans)) : nullptr),
       control_(communicator.allocate_arena(kernels::ControlBlock::dtype, kernels::ControlBlock::elements)),
       statistics_(plans.front().arena.statistics.empty()
                       ? nullptr
                       : communicator.allocate_arena(DType::f64, plans.front().arena.statistics_elements)),
-      rows_(!trains(plans.front()) || plans.front().arena.rows.empty()
+      rows_(!plans.front().key().trains() || plans.front().arena.rows.empty()
                 ? nullptr
                 : communicator.allocate_arena(DType::u8, plans.front().arena.rows_bytes)),
       rank_(communicator.world().rank),
@@ -55,7 +52,7 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
     }
   }
   const std::size_t states =
-      trains(plans.front()) ? model::state_names(plans.front().request.optimizer).size() : 0;
+      plans.front().key().trains() ? model::state_names(plans.front().request.optimizer).size() : 0;
   for (std::size_t i = 0; i < states; ++i) {
     optimizer_states_.push_back(device.allocate(at_least_a_line(plans.front().arena.bytes())));
   }

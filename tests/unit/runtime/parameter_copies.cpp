@@ -61,8 +61,7 @@ Plan plan_with_casts(const Plan& like, const kernels::Device& device, const Plan
   if (constraints.recompute) recompute(plan.graph);
   plan.arena = assign_buckets(plan.graph, like.request.buckets);
   plan.activations = allocate_activations(plan.graph);
-  const LaunchOptions launches{.begins_step = begins_step(key.role),
-                               .ends_step = ends_step(key.role),
+  const LaunchOptions launches{.key = key,
                                .clips = plan.compute_dtype == DType::f16,
                                .scales_gradients = plan.compute_dtype == DType::f16,
                                .optimizer = like.request.optimizer};
