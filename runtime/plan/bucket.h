@@ -111,6 +111,7 @@ struct ArenaPlan {
   }
 };
 
+/// How gradients are cut into buckets.
 struct BucketLimits {
   std::size_t first_bytes = std::size_t{1} << 20;
   std::size_t bytes = std::size_t{25} << 20;

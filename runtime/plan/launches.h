@@ -82,6 +82,7 @@ double bytes_of(const kernels::KernelIo& io);
 /// state, but not the copy in a half type.
 double moved_bytes(const Launch& launch, bool is_update);
 
+/// Of the kernels beside those of the graph's nodes: begin and end of the step, clipping, updates, averages.
 struct LaunchOptions {
   PlanKey key;
   bool clips = false;  ///< as ScheduleOptions::clips, which has the step

@@ -38,6 +38,7 @@ struct PlanConstraints {
   std::optional<ArenaPlan> arena;  ///< of the run's first plan; none: this is the first
 };
 
+/// What one plan is asked for; plans of a run may differ in it, as they do not in PlanConstraints.
 struct PlanRequest {
   PlanKey key;
   std::int64_t micro_batches = 1;  ///< of a full step

@@ -59,6 +59,7 @@ struct Schedule {
   std::vector<std::string> events;  ///< their names
 };
 
+/// What decides the order of a step's work, and who does it.
 struct ScheduleOptions {
   bool exchange = true;  ///< more than one rank
   bool overlap = true;
