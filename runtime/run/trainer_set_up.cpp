@@ -118,9 +118,10 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   if (cuda_graph_policy_.from_the_start()) executor_->use_graphs(without_graph(options_.cuda_graph));
   fill_store(session_, task_, memory_->stored());
   set_up_parameters();
-  checkpointer_ = std::make_unique<Checkpointer>(
-      *session_.communicator, replica(), run_directory_, options_, kept_names(task_),
-      resumed_ && run_directory_.resuming ? progress_.step : -1, session_.activity.get());
+  std::optional<std::int64_t> saved_step;
+  if (resumed_ && run_directory_.resuming) saved_step = progress_.step;
+  checkpointer_ = std::make_unique<Checkpointer>(*session_.communicator, replica(), run_directory_, options_,
+                                                 kept_names(task_), saved_step, session_.activity.get());
   const std::map<int, std::string> gpus = gpus_of_this_machine(*session_.communicator, *session_.device);
   if (session_.is_rank0()) {
     open_files();
