@@ -139,8 +139,8 @@ ScheduleOptions schedule_options(const Plan& plan, const kernels::Device& device
   return options;
 }
 
-/// In the gradient arena, too, where that is idle: it is not while gradients of the step before are exchanged,
-/// nor behind the first micro-batch.
+/// In the gradient arena, too, where that is idle: it is not while gradients of the step before are
+/// exchanged, nor behind the first micro-batch.
 ActivationPlan place_activations(const Plan& plan, const ScheduleOptions& options,
                                  std::span<const Launch> nodes) {
   const PlanKey& key = plan.key();
@@ -232,6 +232,12 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   return plan;
 }
 
+std::size_t gradient_sum_bytes(std::span<const Plan> plans) {
+  std::size_t bytes = 0;
+  for (const Plan& plan : plans) bytes = std::max(bytes, plan.gradient_sum_bytes());
+  return bytes;
+}
+
 MemoryNeed memory_need(std::span<const Plan> plans) {
   using model::Role;
   const ArenaPlan& arena = plans.front().arena;
@@ -246,9 +252,7 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
                                 arena.statistics_bytes()};
   // A plan that is only looked at may have an exchange with nobody, which a run of one rank has not.
   if (plans.front().request.buckets.ranks > 1) need.gradients += static_cast<std::size_t>(arena.rows_bytes);
-  std::size_t gradient_sums = 0;
   for (const Plan& plan : plans) {
-    gradient_sums = std::max(gradient_sums, plan.gradient_sum_bytes());
     need.activations =
         std::max({need.activations, plan.activations.bytes, whole_lines(conversion_bytes(plan.graph))});
     need.caches = std::max(need.caches, plan.activations.cache_bytes);
@@ -259,7 +263,7 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
       slot += whole_lines(plan.bytes_of(role));
     need.batch_slots = std::max(need.batch_slots, batch_slot_count * slot);
   }
-  need.gradients += gradient_sums;
+  need.gradients += gradient_sum_bytes(plans);
   return need;
 }
 

@@ -90,6 +90,9 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
 /// share a part, since they run one after another. Those whose scratch memory lies elsewhere keep it.
 std::size_t assign_workspace(Launches& launches, std::span<const Step> steps);
 
+/// Of the arena that these plans share: the most that one of them needs.
+std::size_t gradient_sum_bytes(std::span<const Plan> plans);
+
 /// Bytes that a run of these plans needs: arenas, workspace, two batch slots, step state, and for checkpoints
 /// the staged copy (`staged_bytes`, set by the caller).
 struct MemoryNeed {
