@@ -54,6 +54,7 @@ enum class Phase { forward, backward };
 
 inline constexpr int no_segment = -1;
 
+/// An op of the graph with the values that it reads and writes.
 struct LOCKSTEP_API Node {
   int id = -1;  ///< stays through all passes, and is the same for every batch size: see `key`
   OpPtr op;
@@ -78,6 +79,7 @@ struct Initializer {
 /// Numbers 0, 1, ... of `random`, spread as `initializer` says.
 void draw(const Initializer& initializer, const Philox& random, std::span<float> values);
 
+/// A parameter of the model, and the values that passes make for it.
 struct Parameter {
   ValueId value = no_value;
   ValueId gradient = no_value;  ///< set by the differentiate pass

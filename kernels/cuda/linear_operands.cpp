@@ -21,18 +21,18 @@ Layout rows_as(Layout like, std::int64_t rows) {
 }
 
 /// A matrix of activations: no rows behind its own.
-bool lies_in_rows(const TensorDesc& desc) {
+bool has_row_layout(const TensorDesc& desc) {
   const auto rows = padded_rows(desc);
   return rows && rows->all_rows == rows->rows;
 }
 
 /// Elements from row to row; without room where the layout is open or another.
 std::int64_t stride_of(const TensorDesc& desc) {
-  return lies_in_rows(desc) ? padded_rows(desc)->stride : desc.shape[desc.shape.rank() - 1];
+  return has_row_layout(desc) ? padded_rows(desc)->stride : desc.shape[desc.shape.rank() - 1];
 }
 
 void keep_rows(TensorDesc& desc) {
-  if (!desc.layout || !lies_in_rows(desc)) desc.layout = Layout::row_major(desc.shape);
+  if (!desc.layout || !has_row_layout(desc)) desc.layout = Layout::row_major(desc.shape);
 }
 
 /// Rows of `stride` elements where `all` of them are computed.
@@ -83,7 +83,7 @@ Extents extents_of(std::string_view op, const TensorDesc& x, const TensorDesc& w
     const bool flat = weights.blocks.empty() && weights.padded.elements(1) == inputs &&
                       weights.padded[0] >= w.shape[0] && weights.span() == weights.padded[0] * inputs;
     if (flat && has_layout(rows_as(weights, x.shape[0]), x)) return {inputs, weights.padded[0], inputs};
-  } else if (const auto rows = padded_rows(w); rows && lies_in_rows(x)) {
+  } else if (const auto rows = padded_rows(w); rows && has_row_layout(x)) {
     return {rows->stride, rows->all_rows, stride_of(x)};
   }
   throw UsageError(fmt::format("{}: x has layout {}, w {}: they must match, without gaps", op,
@@ -93,7 +93,7 @@ Extents extents_of(std::string_view op, const TensorDesc& x, const TensorDesc& w
 LinearProduct product_of(std::string_view op, const MatmulOperands& t) {
   const MatmulSize size = matmul_size(t.x.shape, t.w.shape);
   const Extents room = extents_of(op, t.x, t.w);
-  if (!lies_in_rows(t.y)) {
+  if (!has_row_layout(t.y)) {
     throw UsageError(fmt::format("{}: {} has layout {}, must be row-major", op, t.y.shape.str(),
                                  t.y.layout_or_row_major().str()));
   }

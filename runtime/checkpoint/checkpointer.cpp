@@ -133,10 +133,9 @@ void CheckpointWriter::write() const {
 
 Checkpointer::Checkpointer(comm::Communicator& communicator, const ParameterIO& replica,
                            const RunDirectory& run_directory, const Options& options, KeptNames names,
-                           std::int64_t saved_step, Activity* activity)
+                           std::optional<std::int64_t> saved_step, Activity* activity)
     : communicator_(communicator),
       replica_(replica),
-      optimizer_(options.optimizer),
       names_(std::move(names)),
       directory_(run_directory.checkpoints()),
       every_(options.checkpoint_every),
@@ -144,9 +143,9 @@ Checkpointer::Checkpointer(comm::Communicator& communicator, const ParameterIO& 
       saved_step_(saved_step) {
   if (!run_directory.writes_checkpoints) return;
   writer_.emplace(directory_, options.keep, activity_);
-  if (saved_step < 0) return;
+  if (!saved_step) return;
   const Activity::Work work(activity_, "looking at " + directory_.folder().string());
-  directory_.set_latest(saved_step);
+  directory_.set_latest(*saved_step);
 }
 
 void Checkpointer::save(RunState state) {
@@ -175,7 +174,7 @@ std::string Checkpointer::stage(std::int64_t step) {
   content.step = step;
   content.names = names_;
   replica_.parameters(content.weights);
-  replica_.optimizer_state(optimizer_, content.optimizer);
+  replica_.optimizer_state(content.optimizer);
   const std::string weights = first_not_finite(content.weights);
   return weights.empty() ? first_not_finite(content.optimizer) : weights;
 }

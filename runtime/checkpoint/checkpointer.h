@@ -69,10 +69,10 @@ class CheckpointWriter {
 class Checkpointer {
  public:
   /// `names` are kept with the weights. `saved_step`: step of the checkpoint in RUN/ that the run
-  /// resumes from, to which `latest` moves; -1: none.
+  /// resumes from, to which `latest` moves.
   Checkpointer(comm::Communicator& communicator, const ParameterIO& replica,
                const RunDirectory& run_directory, const Options& options, KeptNames names,
-               std::int64_t saved_step, Activity* activity);
+               std::optional<std::int64_t> saved_step, Activity* activity);
 
   bool due(std::int64_t step) const { return every_ > 0 && step % every_ == 0; }
   /// Collective, between two updates; does nothing for a step that is saved. Compares the replicas, copies
@@ -85,8 +85,8 @@ class Checkpointer {
   void wait();
   /// Whether the replicas of this step were compared and saved.
   bool has_saved(std::int64_t step) const { return step == saved_step_; }
-  /// Folder of the last saved checkpoint.
-  std::filesystem::path last() const { return directory_.path_of(saved_step_); }
+  /// Folder of the last saved checkpoint, of which there must be one.
+  std::filesystem::path last() const { return directory_.path_of(*saved_step_); }
 
  private:
   /// Copies the replica; the first tensor that is not finite.
@@ -94,13 +94,12 @@ class Checkpointer {
 
   comm::Communicator& communicator_;
   const ParameterIO replica_;
-  const model::OptimizerOptions optimizer_;
   const KeptNames names_;
   const CheckpointDirectory directory_;
   const std::int64_t every_;
   Activity* const activity_;
   std::optional<CheckpointWriter> writer_;
-  std::int64_t saved_step_;
+  std::optional<std::int64_t> saved_step_;
 };
 
 }  // namespace lockstep::runtime

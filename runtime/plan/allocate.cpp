@@ -8,7 +8,8 @@
 #include "kernels/base/alignment.h"
 #include "runtime/plan/bucket.h"
 #include "runtime/plan/launches.h"
-#include "runtime/plan/room.h"
+#include "runtime/plan/lifetime_allocator.h"
+#include "runtime/plan/value_memory.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -21,18 +22,19 @@ using model::Value;
 using model::ValueId;
 
 /// An activation with what shares its memory; without a value the scratch memory of a node.
-struct Stored {
+struct MemoryRequest {
   ValueId value;
   Lifetime life;
 };
 
 std::size_t slice_bytes(const Graph& graph, ValueId id) {
-  return whole_lines(stored_bytes(graph.value(id)));
+  return whole_lines(allocated_bytes(graph.value(id)));
 }
 
-class Storage {
+/// Values that share memory, each set by the value that stands for it.
+class AliasSets {
  public:
-  Storage(const Graph& graph, GradientArena gradients)
+  AliasSets(const Graph& graph, GradientArena gradients)
       : graph_(graph), gradients_(gradients), root_(graph.value_count()) {
     std::iota(root_.begin(), root_.end(), 0);
     last_read_.assign(graph.value_count(), 0);
@@ -57,7 +59,7 @@ class Storage {
       const ValueId input = node.inputs[*victim];
       if (!may_overwrite(input, output, at)) return;
       if (graph_.value(output).role == Role::gradient) {
-        if (may_lie_in_gradient(root_[index(input)])) become_part_of(input, output);
+        if (may_share_gradient(root_[index(input)])) become_part_of(input, output);
       } else {
         merge(output, input);
       }
@@ -73,11 +75,11 @@ class Storage {
     const bool has_room = to.role == Role::activation || to.role == Role::gradient;
     return graph_.value(root).role == Role::activation && has_room && last_read_[index(root)] <= at &&
            from.type == to.type && from.layout == to.layout &&
-           stored_bytes(graph_.value(root)) == stored_bytes(to);
+           allocated_bytes(graph_.value(root)) == allocated_bytes(to);
   }
 
   /// Forward writes nothing where gradients of the step before are still exchanged.
-  bool may_lie_in_gradient(ValueId root) const {
+  bool may_share_gradient(ValueId root) const {
     const auto writer = graph_.producer(root);
     return gradients_ == GradientArena::own || (writer && graph_.nodes()[*writer].phase == Phase::backward);
   }
@@ -98,8 +100,8 @@ class Storage {
   std::vector<std::size_t> last_read_;
 };
 
-std::vector<Stored> stored_values(const Graph& graph, const std::vector<ValueId>& storage) {
-  std::vector<Stored> result;
+std::vector<MemoryRequest> memory_requests(const Graph& graph, const std::vector<ValueId>& storage) {
+  std::vector<MemoryRequest> result;
   std::vector<std::size_t> at_value(graph.value_count(), ActivationPlan::not_here);
   for (std::size_t at = 0; at < graph.nodes().size(); ++at) {
     const Node& node = graph.nodes()[at];
@@ -136,57 +138,59 @@ std::vector<std::size_t> first_uses(const Graph& graph, const std::vector<ValueI
 /// The gradient arena as long as gradients are not there: each slice until the first node that writes to it;
 /// in a graph without gradients to the end. Not what no node writes: padding, which has to stay zero, and
 /// gradients that are rows alone.
-Room idle_gradients(const Graph& graph, const ArenaPlan& arena, const std::vector<ValueId>& storage) {
+LifetimeAllocator idle_gradients(const Graph& graph, const ArenaPlan& arena,
+                                 const std::vector<ValueId>& storage) {
   const std::vector<std::size_t> first = first_uses(graph, storage);
   const std::size_t element = size_of(arena.gradient_dtype);
-  const auto take = [&](Room& room, std::size_t from, std::int64_t begin, std::int64_t end) {
+  LifetimeAllocator idle(arena.gradient_bytes());
+  const auto reserve = [&](std::size_t from, std::int64_t begin, std::int64_t end) {
     if (begin == end) return;
-    room.take({.first = from,
-               .last = Lifetime::for_ever,
-               .bytes = static_cast<std::size_t>(end - begin) * element,
-               .offset = static_cast<std::size_t>(begin) * element});
+    idle.reserve({.first = from,
+                  .last = Lifetime::for_ever,
+                  .bytes = static_cast<std::size_t>(end - begin) * element,
+                  .offset = static_cast<std::size_t>(begin) * element});
   };
   const bool learns = std::ranges::any_of(graph.parameters(), [](const model::Parameter& parameter) {
     return parameter.gradient != model::no_value || parameter.rows != model::no_value;
   });
-  Room room(arena.gradient_bytes());
   std::int64_t end = 0;
   for (const ArenaSlice& slice : arena.slices) {
-    take(room, 0, end, slice.first);
+    reserve(0, end, slice.first);
     end = slice.first + slice.count;
     const model::Parameter& parameter = graph.parameters()[slice.parameter];
     const bool padded = slice.count != graph.value(parameter.value).type.shape.elements();
     if (padded || (learns && !graph.producer(parameter.gradient))) {
-      take(room, 0, slice.first, end);
+      reserve(0, slice.first, end);
     } else if (learns) {
-      take(room, first[static_cast<std::size_t>(parameter.gradient)], slice.first, end);
+      reserve(first[static_cast<std::size_t>(parameter.gradient)], slice.first, end);
     }
   }
-  take(room, 0, end, arena.elements);
-  return room;
+  reserve(0, end, arena.elements);
+  return idle;
 }
 
-/// Gives each the lowest offset in the first of both rooms that has one.
+/// Gives each the lowest offset in the first of both memories that has one.
 ActivationPlan allocate(const Graph& graph, std::vector<ValueId> storage, std::span<const Launch> nodes,
-                        Room idle) {
+                        LifetimeAllocator idle) {
   ActivationPlan plan{.offsets = std::vector<std::size_t>(graph.value_count(), ActivationPlan::not_here),
                       .is_lent = std::vector<bool>(graph.value_count(), false),
                       .workspaces = std::vector<std::size_t>(graph.nodes().size(), ActivationPlan::not_here),
                       .storage = std::move(storage)};
-  std::vector<Stored> waiting = stored_values(graph, plan.storage);
+  std::vector<MemoryRequest> waiting = memory_requests(graph, plan.storage);
   for (std::size_t at = 0; at < nodes.size(); ++at) {
     const std::size_t bytes = nodes[at].kernel == nullptr ? 0 : nodes[at].kernel->workspace_bytes();
     if (bytes > 0) waiting.push_back({.value = model::no_value, .life = {at, at, bytes}});
   }
-  std::ranges::stable_sort(waiting, std::greater{}, [](const Stored& stored) { return stored.life.bytes; });
-  Room activations;
+  std::ranges::stable_sort(waiting, std::greater{},
+                           [](const MemoryRequest& request) { return request.life.bytes; });
+  LifetimeAllocator activations;
   for (auto& [value, life] : waiting) {
     if (value == model::no_value) {
-      if (idle.place(life, workspace_alignment)) plan.workspaces[life.first] = life.offset;
+      if (idle.try_place(life, workspace_alignment)) plan.workspaces[life.first] = life.offset;
       continue;
     }
-    const bool is_lent = idle.place(life);
-    if (!is_lent) activations.place(life);
+    const bool is_lent = idle.try_place(life);
+    if (!is_lent) activations.try_place(life);
     plan.is_lent[static_cast<std::size_t>(value)] = is_lent;
     plan.offsets[static_cast<std::size_t>(value)] = life.offset;
   }
@@ -202,13 +206,13 @@ ActivationPlan allocate(const Graph& graph, std::vector<ValueId> storage, std::s
 }  // namespace
 
 ActivationPlan allocate_activations(const Graph& graph, GradientArena gradients) {
-  return allocate(graph, Storage(graph, gradients).roots(), {}, Room(0));
+  return allocate(graph, AliasSets(graph, gradients).roots(), {}, LifetimeAllocator(0));
 }
 
 ActivationPlan allocate_activations(const Graph& graph, const ArenaPlan& arena,
                                     std::span<const Launch> nodes) {
-  std::vector<ValueId> storage = Storage(graph, GradientArena::own).roots();
-  Room idle = idle_gradients(graph, arena, storage);
+  std::vector<ValueId> storage = AliasSets(graph, GradientArena::own).roots();
+  LifetimeAllocator idle = idle_gradients(graph, arena, storage);
   return allocate(graph, std::move(storage), nodes, std::move(idle));
 }
 

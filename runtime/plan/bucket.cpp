@@ -7,6 +7,8 @@
 #include <span>
 #include <utility>
 
+#include "runtime/plan/value_memory.h"
+
 namespace lockstep::runtime {
 namespace {
 
@@ -62,7 +64,7 @@ std::vector<std::vector<std::size_t>> parameters_by_bucket(const model::Graph& g
 
   const std::span exchanged(order.begin(), as_rows.begin());
   const auto bytes_of = [&](std::size_t parameter) {
-    const std::int64_t count = stored_elements(graph.value(graph.parameters()[parameter].value));
+    const std::int64_t count = allocated_elements(graph.value(graph.parameters()[parameter].value));
     return static_cast<std::size_t>(rounded_up(count, line)) * size_of(dtype);
   };
   std::size_t all_bytes = 0;
@@ -114,8 +116,8 @@ void assign_frozen(const model::Graph& graph, std::int64_t line, ArenaPlan& plan
     plan.frozen.push_back({.parameter = index,
                            .name = value.name,
                            .first = plan.elements + plan.frozen_elements,
-                           .count = stored_elements(value)});
-    plan.frozen_elements += rounded_up(stored_elements(value), line);
+                           .count = allocated_elements(value)});
+    plan.frozen_elements += rounded_up(allocated_elements(value), line);
   }
 }
 
@@ -123,7 +125,7 @@ void assign_buffers(const model::Graph& graph, ArenaPlan& plan) {
   for (std::size_t index = 0; index < graph.buffers().size(); ++index) {
     const model::Value& value = graph.value(graph.buffers()[index].value);
     plan.buffers.push_back({.buffer = index, .name = value.name, .first = plan.buffer_elements});
-    const auto words = static_cast<std::int64_t>(stored_bytes(value) / sizeof(float));
+    const auto words = static_cast<std::int64_t>(allocated_bytes(value) / sizeof(float));
     plan.buffer_elements += rounded_up(words, elements_of_a_line(DType::f32));
   }
 }
@@ -236,7 +238,7 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) 
     std::int64_t end = bucket.first;
     for (const std::size_t index : parameters) {
       const model::Value& value = graph.value(graph.parameters()[index].value);
-      const std::int64_t count = stored_elements(value);
+      const std::int64_t count = allocated_elements(value);
       bucket.has_copies = bucket.has_copies || graph.parameters()[index].copy != model::no_value;
       plan.slices.push_back({.parameter = index, .name = value.name, .first = end, .count = count});
       end += rounded_up(count, line);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -13,19 +14,6 @@ namespace lockstep::runtime {
 
 constexpr std::int64_t elements_of_a_line(DType dtype) {
   return static_cast<std::int64_t>(cache_line / size_of(dtype));
-}
-
-/// The description of a value that kernels get.
-inline kernels::TensorDesc stored(const model::Value& value) {
-  return {.dtype = value.type.dtype, .shape = value.type.shape, .layout = value.layout};
-}
-
-/// Size of a value in memory, with the padding of its blocked layout.
-inline std::int64_t stored_elements(const model::Value& value) {
-  return stored(value).layout_or_row_major().span();
-}
-inline std::size_t stored_bytes(const model::Value& value) {
-  return stored(value).bytes();
 }
 
 /// A parameter's slice of the parameter arena; its gradient and its optimizer state, if it is learned, have
@@ -82,7 +70,7 @@ struct Bucket {
 struct ExchangeCall {
   bool is_rows = false;
   std::size_t index = 0;
-  bool operator==(const ExchangeCall&) const = default;
+  auto operator<=>(const ExchangeCall&) const = default;
 };
 
 /// The flat arenas: slices in the order in which gradients become ready, so that nothing is packed or
@@ -123,6 +111,7 @@ struct ArenaPlan {
   }
 };
 
+/// How gradients are cut into buckets.
 struct BucketLimits {
   std::size_t first_bytes = std::size_t{1} << 20;
   std::size_t bytes = std::size_t{25} << 20;

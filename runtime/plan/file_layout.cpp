@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "runtime/plan/bucket.h"
+#include "runtime/plan/value_memory.h"
 
 namespace lockstep::runtime {
 
-kernels::TensorDesc in_file(const model::Value& value, bool transposed) {
+kernels::TensorDesc file_desc(const model::Value& value, bool transposed) {
   const Shape& shape = value.type.shape;
   kernels::Layout layout = kernels::Layout::row_major(shape);
   if (transposed) {
@@ -16,9 +16,9 @@ kernels::TensorDesc in_file(const model::Value& value, bool transposed) {
   return {.dtype = value.type.dtype, .shape = shape, .layout = layout};
 }
 
-bool lies_as_in_file(const model::Value& value, bool transposed) {
-  const kernels::TensorDesc here = stored(value);
-  if (kernels::has_layout(in_file(value, transposed).layout_or_row_major(), here)) return true;
+bool has_file_layout(const model::Value& value, bool transposed) {
+  const kernels::TensorDesc here = tensor_desc(value);
+  if (kernels::has_layout(file_desc(value, transposed).layout_or_row_major(), here)) return true;
   // Behind its rows there may be zeros, which no file has.
   return !transposed && here.layout_or_row_major().lies_row_major(here.shape);
 }
@@ -27,8 +27,8 @@ std::size_t conversion_bytes(const model::Graph& graph) {
   std::size_t most = 0;
   for (const model::Parameter& parameter : graph.parameters()) {
     for (const model::ValueId id : {parameter.value, parameter.gradient}) {
-      if (id == model::no_value || lies_as_in_file(graph.value(id), parameter.file_transposed)) continue;
-      most = std::max(most, in_file(graph.value(id), parameter.file_transposed).bytes());
+      if (id == model::no_value || has_file_layout(graph.value(id), parameter.file_transposed)) continue;
+      most = std::max(most, file_desc(graph.value(id), parameter.file_transposed).bytes());
     }
   }
   return most;

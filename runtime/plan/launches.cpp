@@ -8,6 +8,7 @@
 #include "kernels/end_step.h"
 #include "kernels/gradient_norm.h"
 #include "kernels/weight_average.h"
+#include "runtime/plan/value_memory.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -19,14 +20,14 @@ kernels::TensorDesc described(const model::ValueType& type) {
 }
 
 /// Symbolic addresses of a graph's values.
-class OperandNames {
+class OperandMap {
  public:
-  OperandNames(const model::Graph& graph, const ArenaPlan& arena, const ActivationPlan& activations,
-               const LaunchOptions& options)
+  OperandMap(const model::Graph& graph, const ArenaPlan& arena, const ActivationPlan& activations,
+             const LaunchOptions& options)
       : graph_(graph),
         activations_(activations),
-        training_(options.training),
-        parameters_(!options.training && options.average_decay > 0 ? Region::averages : Region::parameters),
+        training_(options.key.trains()),
+        parameters_(!training_ && options.average_decay > 0 ? Region::averages : Region::parameters),
         first_(graph.value_count()) {
     for (const ArenaSlice& slice : arena.slices) {
       const model::Parameter& parameter = graph.parameters()[slice.parameter];
@@ -109,32 +110,52 @@ class OperandNames {
   std::vector<std::int64_t> first_;  ///< in its arena, by value
 };
 
+template <class Op>
+Launch launch_of(const kernels::Device& device, const Op& op, kernels::KernelIo io,
+                 std::vector<Operand> operands) {
+  kernels::KernelPtr kernel = kernels::kernel_for(device, op, io);
+  return {.kernel = std::move(kernel), .io = std::move(io), .operands = std::move(operands)};
+}
+
+Launch begin_step_launch(const LaunchOptions& options, const Operand& control,
+                         const kernels::Device& device) {
+  kernels::BeginStep begin =
+      options.key.trains() ? model::begin_step(options.optimizer) : kernels::BeginStep{.updates = 0};
+  begin.continues = !begins_step(options.key.role);
+  if (options.scales_gradients) begin.initial_scale = kernels::first_gradient_scale;
+  return launch_of(device, begin,
+                   {.inputs = {described(kernels::step_input_type())},
+                    .outputs = {described(kernels::step_state_type()), described(kernels::control_type())}},
+                   {{.region = Region::step_input}, step_state, control});
+}
+
+Launch end_step_launch(const Operand& control, const kernels::Device& device) {
+  const kernels::TensorDesc block = described(kernels::control_type());
+  return launch_of(device, kernels::EndStep{}, {.inputs = {block}, .outputs = {block}},
+                   {control, {.region = Region::step_result}});
+}
+
 /// Over the whole arena at once: padding is zero, and the updates wait for all of it anyway.
 Launch clip_launch(const ArenaPlan& arena, const LaunchOptions& options, const kernels::Device& device) {
-  Launch launch{
-      .kernel = nullptr,
-      .io = {.inputs = {{.dtype = arena.gradient_dtype, .shape = {arena.elements}, .layout = {}}},
-             .outputs = {described(kernels::step_state_type()), described(kernels::control_type())}},
-      .operands = {{.region = Region::gradients}, step_state, {.region = Region::control}}};
   const kernels::GradientNorm norm{
       .max_norm = options.clip_grad_norm,
       .clip_value = options.optimizer.clip_value,
       .growth_interval = options.scales_gradients ? kernels::scale_growth_interval : 0};
-  launch.kernel = kernels::kernel_for(device, norm, launch.io);
-  return launch;
+  return launch_of(device, norm,
+                   {.inputs = {{.dtype = arena.gradient_dtype, .shape = {arena.elements}, .layout = {}}},
+                    .outputs = {described(kernels::step_state_type()), described(kernels::control_type())}},
+                   {{.region = Region::gradients}, step_state, {.region = Region::control}});
 }
 
-Launch add_rows_launch(const model::Graph& graph, const RowsSlice& slice, const OperandNames& names,
+Launch add_rows_launch(const model::Graph& graph, const RowsSlice& slice, const OperandMap& operands,
                        const kernels::Device& device) {
   const model::ValueId gradient = graph.parameters()[slice.parameter].gradient;
-  Launch launch{
-      .kernel = nullptr,
-      .io = {.inputs = {{.dtype = DType::u8, .shape = {slice.ranks, slice.list_bytes()}, .layout = {}}},
-             .outputs = {stored(graph.value(gradient))}},
-      .operands = {{.region = Region::rows, .first = slice.first}, names.of(gradient)}};
   const kernels::AddRows add{.capacity = slice.list.capacity, .overwrites = slice.overwrites};
-  launch.kernel = kernels::kernel_for(device, add, launch.io);
-  return launch;
+  return launch_of(
+      device, add,
+      {.inputs = {{.dtype = DType::u8, .shape = {slice.ranks, slice.list_bytes()}, .layout = {}}},
+       .outputs = {tensor_desc(graph.value(gradient))}},
+      {{.region = Region::rows, .first = slice.first}, operands.of(gradient)});
 }
 
 Operand state_for_updates(const LaunchOptions& options) {
@@ -161,14 +182,26 @@ Launch update_launch(const Bucket& bucket, const LaunchOptions& options, const A
 
 Launch average_launch(const Bucket& bucket, const LaunchOptions& options, const kernels::Device& device) {
   const kernels::TensorDesc slice{.dtype = DType::f32, .shape = {bucket.count}, .layout = {}};
-  Launch launch{.kernel = nullptr,
-                .io = {.inputs = {slice, described(kernels::step_state_type())}, .outputs = {slice}},
-                .operands = {{.region = Region::parameters, .first = bucket.first},
-                             state_for_updates(options),
-                             {.region = Region::averages, .first = bucket.first}}};
-  launch.kernel =
-      kernels::kernel_for(device, kernels::WeightAverage{.decay = options.average_decay}, launch.io);
-  return launch;
+  return launch_of(device, kernels::WeightAverage{.decay = options.average_decay},
+                   {.inputs = {slice, described(kernels::step_state_type())}, .outputs = {slice}},
+                   {{.region = Region::parameters, .first = bucket.first},
+                    state_for_updates(options),
+                    {.region = Region::averages, .first = bucket.first}});
+}
+
+/// To the memory of the node's values, and to what the gradient arena lends it.
+void bind_nodes(std::vector<Launch>& nodes, const model::Graph& graph, const OperandMap& operands,
+                const ActivationPlan& activations) {
+  for (std::size_t at = 0; at < nodes.size(); ++at) {
+    Launch& launch = nodes[at];
+    const model::Node& node = graph.nodes()[at];
+    for (const auto* ids : {&node.inputs, &node.outputs}) {
+      for (const model::ValueId id : *ids) launch.operands.push_back(operands.of(id));
+    }
+    if (const std::size_t lent = activations.workspaces[at]; lent != ActivationPlan::not_here) {
+      launch.workspace = {.region = Region::idle_gradients, .first = static_cast<std::int64_t>(lent)};
+    }
+  }
 }
 
 }  // namespace
@@ -202,43 +235,21 @@ std::vector<Launch> prepare_nodes(const model::Graph& graph, const kernels::Devi
 Launches prepare_launches(const model::Graph& graph, const ArenaPlan& arena,
                           const ActivationPlan& activations, std::vector<Launch> nodes,
                           const LaunchOptions& options, const kernels::Device& device) {
-  const OperandNames names(graph, arena, activations, options);
+  const OperandMap operands(graph, arena, activations, options);
   Launches launches;
   const model::ValueId output = graph.output;
   if (output != model::no_value && graph.value(output).role == model::Role::cache) {
-    launches.output = names.of(output);
+    launches.output = operands.of(output);
   }
-  if (graph.final_states != model::no_value) launches.states = names.of(graph.final_states);
-  kernels::BeginStep begin =
-      options.training ? model::begin_step(options.optimizer) : kernels::BeginStep{.updates = 0};
-  begin.continues = !options.begins_step;
-  if (options.scales_gradients) begin.initial_scale = kernels::first_gradient_scale;
-  launches.begin_step = {
-      .kernel = nullptr,
-      .io = {.inputs = {described(kernels::step_input_type())},
-             .outputs = {described(kernels::step_state_type()), described(kernels::control_type())}},
-      .operands = {{.region = Region::step_input}, step_state, names.control()}};
-  launches.begin_step.kernel = kernels::kernel_for(device, begin, launches.begin_step.io);
-  const kernels::TensorDesc control = described(kernels::control_type());
-  launches.end_step = {.kernel = nullptr,
-                       .io = {.inputs = {control}, .outputs = {control}},
-                       .operands = {names.control(), {.region = Region::step_result}}};
-  launches.end_step.kernel = kernels::kernel_for(device, kernels::EndStep{}, launches.end_step.io);
+  if (graph.final_states != model::no_value) launches.states = operands.of(graph.final_states);
+  launches.begin_step = begin_step_launch(options, operands.control(), device);
+  launches.end_step = end_step_launch(operands.control(), device);
   launches.nodes = std::move(nodes);
-  for (std::size_t at = 0; at < launches.nodes.size(); ++at) {
-    Launch& launch = launches.nodes[at];
-    const model::Node& node = graph.nodes()[at];
-    for (const auto* ids : {&node.inputs, &node.outputs}) {
-      for (const model::ValueId id : *ids) launch.operands.push_back(names.of(id));
-    }
-    if (const std::size_t lent = activations.workspaces[at]; lent != ActivationPlan::not_here) {
-      launch.workspace = {.region = Region::idle_gradients, .first = static_cast<std::int64_t>(lent)};
-    }
-  }
-  const bool updates = options.defers_updates ? options.begins_step : options.ends_step;
-  if (!options.training || !updates) return launches;
+  bind_nodes(launches.nodes, graph, operands, activations);
+  const bool updates = options.defers_updates ? begins_step(options.key.role) : ends_step(options.key.role);
+  if (!options.key.trains() || !updates) return launches;
   for (const RowsSlice& slice : arena.rows) {
-    launches.add_rows.push_back(add_rows_launch(graph, slice, names, device));
+    launches.add_rows.push_back(add_rows_launch(graph, slice, operands, device));
   }
   if (options.clips) launches.clip = clip_launch(arena, options, device);
   for (const Bucket& bucket : arena.buckets) {

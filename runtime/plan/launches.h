@@ -10,6 +10,7 @@
 #include "model/optimizer.h"
 #include "runtime/plan/allocate.h"
 #include "runtime/plan/bucket.h"
+#include "runtime/plan/plan_key.h"
 
 namespace lockstep::runtime {
 
@@ -81,11 +82,10 @@ double bytes_of(const kernels::KernelIo& io);
 /// state, but not the copy in a half type.
 double moved_bytes(const Launch& launch, bool is_update);
 
+/// Of the kernels beside those of the graph's nodes: begin and end of the step, clipping, updates, averages.
 struct LaunchOptions {
-  bool training = true;
-  bool begins_step = true;  ///< the first micro-batch, or the only one
-  bool ends_step = true;    ///< the last one, or the only one
-  bool clips = false;       ///< as ScheduleOptions::clips, which has the step
+  PlanKey key;
+  bool clips = false;  ///< as ScheduleOptions::clips, which has the step
   double clip_grad_norm = 0;
   double average_decay = 0;       ///< 0: weights are not averaged; else evaluation reads the averages
   bool scales_gradients = false;  ///< as torch.amp.GradScaler, for fp16

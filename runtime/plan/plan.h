@@ -17,33 +17,10 @@
 #include "runtime/plan/bucket.h"
 #include "runtime/plan/launches.h"
 #include "runtime/plan/passes/passes.h"
+#include "runtime/plan/plan_key.h"
 #include "runtime/plan/schedule.h"
 
 namespace lockstep::runtime {
-
-/// `fill` and `decode` extend sequences by `PlanKey::length` tokens a row: `fill` for the sake of the caches
-/// alone, `decode` gives what the network does, too. `encode` takes in the sources behind which targets grow.
-enum class Mode : std::uint8_t { train, evaluate, fill, decode, encode };
-
-/// Position of a micro-batch in its step: `first` overwrites the gradients, `middle` adds to them, `last`
-/// adds and is followed by exchange and update; `only` is first and last.
-enum class MicroBatchRole : std::uint8_t { only, first, middle, last };
-
-constexpr bool begins_step(MicroBatchRole role) {
-  return role == MicroBatchRole::only || role == MicroBatchRole::first;
-}
-constexpr bool ends_step(MicroBatchRole role) {
-  return role == MicroBatchRole::only || role == MicroBatchRole::last;
-}
-
-/// Identifies a plan among those of one run.
-struct PlanKey {
-  Mode mode = Mode::train;
-  MicroBatchRole role = MicroBatchRole::only;
-  std::int64_t batch = 1;   ///< samples
-  std::int64_t length = 0;  ///< to which rows of tokens are cut, or new tokens of each; 0: samples are whole
-  bool operator==(const PlanKey&) const = default;
-};
 
 /// What a run fixes once for all of its plans.
 struct PlanConstraints {
@@ -61,6 +38,7 @@ struct PlanConstraints {
   std::optional<ArenaPlan> arena;  ///< of the run's first plan; none: this is the first
 };
 
+/// What one plan is asked for; plans of a run may differ in it, as they do not in PlanConstraints.
 struct PlanRequest {
   PlanKey key;
   std::int64_t micro_batches = 1;  ///< of a full step
@@ -99,12 +77,8 @@ struct Plan {
   const Launch* launch_of(const Step& step) const;
   /// Of the arena in which micro-batches add up their gradients before these are rounded; 0 without.
   std::size_t gradient_sum_bytes() const;
-  std::size_t input_bytes() const;
-  std::size_t stored_bytes() const;
-  std::size_t position_bytes() const;
-  std::size_t cache_row_bytes() const;
-  std::size_t target_bytes() const;
-  std::size_t states_bytes() const;
+  /// Of the one value with this role; 0 without.
+  std::size_t bytes_of(model::Role role) const;
 };
 
 /// Runs the passes in the order that runtime/README.md tells. Deterministic: equal arguments give equal plans
@@ -115,6 +89,9 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
 /// Assigns each launch its part of the plan's workspace and returns the total size: launches on one stream
 /// share a part, since they run one after another. Those whose scratch memory lies elsewhere keep it.
 std::size_t assign_workspace(Launches& launches, std::span<const Step> steps);
+
+/// Of the arena that these plans share: the most that one of them needs.
+std::size_t gradient_sum_bytes(std::span<const Plan> plans);
 
 /// Bytes that a run of these plans needs: arenas, workspace, two batch slots, step state, and for checkpoints
 /// the staged copy (`staged_bytes`, set by the caller).
@@ -142,7 +119,7 @@ struct MemoryNeed {
 MemoryNeed memory_need(std::span<const Plan> plans);
 
 /// Bytes of the staged copy for a checkpoint: a plan's parameters, buffers and optimizer state as in files.
-std::size_t staged_bytes(const Plan& plan, const model::OptimizerOptions& optimizer);
+std::size_t staged_bytes(const Plan& plan);
 
 inline constexpr std::size_t batch_slot_count = 2;
 

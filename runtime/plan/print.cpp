@@ -187,7 +187,7 @@ std::string label_of(const Plan& plan, const Step& step) {
       return "wait for compute";
     case Step::Kind::join:
       return "join the exchange queue";
-    case Step::Kind::post_held:
+    case Step::Kind::hand_over_held:
       return "hand what was held back to the exchange queue";
     case Step::Kind::await_bucket:
       return "wait for the sum of " + bucket() + of_step_before;

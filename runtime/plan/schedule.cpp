@@ -14,6 +14,11 @@ constexpr StreamName compute = StreamName::compute;
 constexpr StreamName exchange = StreamName::exchange;
 constexpr StreamName update = StreamName::update;
 
+/// Whose update waits for it.
+std::size_t bucket_of(const ArenaPlan& arena, const PlannedExchange& planned) {
+  return planned.is_rows() ? arena.rows[planned.index].bucket : planned.index;
+}
+
 /// Without an exchange, or with one that occupies a thread: the exchange queue's while compute continues,
 /// else the walking thread. All updates come at the end.
 class ThreadSchedule {
@@ -70,15 +75,12 @@ class ThreadSchedule {
     for (std::size_t node = nodes_; node < end_; ++node) build_.add(Kind::launch, node);
     for (std::size_t bucket = 0; bucket < arena_.buckets.size(); ++bucket) {
       for (std::size_t at = 0; !options_.clips && at < exchanges_.size(); ++at) {
-        if (bucket_of(exchanges_[at]) == bucket) finish(at);
+        if (bucket_of(arena_, exchanges_[at]) == bucket) finish(at);
       }
       build_.update(bucket, options_.averages);
     }
   }
 
-  std::size_t bucket_of(const PlannedExchange& of) const {
-    return of.is_rows() ? arena_.rows[of.index].bucket : of.index;
-  }
   /// From here on the gradients hold its result.
   void finish(std::size_t at) {
     build_.add(Kind::wait, done_[at]);
@@ -98,10 +100,7 @@ class ThreadSchedule {
 std::vector<std::size_t> exchanges_to_complete(const ArenaPlan& arena,
                                                const std::vector<PlannedExchange>& exchanges) {
   std::vector<std::size_t> count(arena.buckets.size(), 0);
-  for (std::size_t at = 0; at < exchanges.size(); ++at) {
-    const PlannedExchange& of = exchanges[at];
-    count[of.is_rows() ? arena.rows[of.index].bucket : of.index] = at + 1;
-  }
+  for (std::size_t at = 0; at < exchanges.size(); ++at) count[bucket_of(arena, exchanges[at])] = at + 1;
   return count;
 }
 

@@ -7,6 +7,7 @@
 
 #include "model/graph.h"
 #include "runtime/plan/bucket.h"
+#include "runtime/plan/plan_key.h"
 
 namespace lockstep::runtime {
 
@@ -30,7 +31,7 @@ struct Step {
     add_rows,            ///< launches the sum of the lists of slice `index`, which completes a gradient
     await_compute,       ///< the walking thread waits until the device has computed what it was given
     join,                ///< the walking thread waits until the exchange queue is empty
-    post_held,           ///< what the walking thread has held back goes to the exchange queue
+    hand_over_held,      ///< what the walking thread has held back goes to the exchange queue
     await_bucket,        ///< the walking thread waits until bucket `index` is summed
     await_rows,          ///< the same of the lists of rows of slice `index`
     keep_state,          ///< copies the step's state, for the updates that it leaves to the next step
@@ -58,6 +59,7 @@ struct Schedule {
   std::vector<std::string> events;  ///< their names
 };
 
+/// What decides the order of a step's work, and who does it.
 struct ScheduleOptions {
   bool exchange = true;  ///< more than one rank
   bool overlap = true;
@@ -100,11 +102,7 @@ bool can_defer(const model::Graph& graph, const ArenaPlan& arena, const Schedule
 /// ends the step, all exchanges are queued, and it is done when the control block is summed: with the last
 /// bucket, which goes ahead of those that are held back. So the gradients of the first layers, which are
 /// ready last and whose sums are needed first, overtake others, and the wire works during forward, too.
-struct StepEnds {
-  bool begins = true;
-  bool ends = true;
-};
 Schedule schedule_deferring(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options,
-                            StepEnds micro_batch);
+                            MicroBatchRole role);
 
 }  // namespace lockstep::runtime

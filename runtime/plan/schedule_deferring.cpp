@@ -19,16 +19,16 @@ class DeferringSchedule {
         first_reader_(bucket_first_readers(graph, arena)),
         build_(graph, options) {}
 
-  Schedule make(StepEnds micro_batch) {
+  Schedule make(MicroBatchRole role) {
     const auto& nodes = graph_.nodes();
     const auto is_backward = [](const model::Node& node) { return node.phase == model::Phase::backward; };
     const auto backward = static_cast<std::size_t>(std::ranges::find_if(nodes, is_backward) - nodes.begin());
     for (std::size_t node = 0; node < nodes.size(); ++node) {
-      if (micro_batch.begins) complete_buckets(node, node == backward);
+      if (begins_step(role)) complete_buckets(node, node == backward);
       build_.launch(node);
-      if (micro_batch.ends) queue_ready(node);
+      if (ends_step(role)) queue_ready(node);
     }
-    if (micro_batch.ends) end_step();
+    if (ends_step(role)) end_step();
     return build_.end();
   }
 
@@ -61,7 +61,7 @@ class DeferringSchedule {
   }
 
   void end_step() {
-    build_.add(Kind::post_held);
+    build_.add(Kind::hand_over_held);
     build_.add(Kind::await_bucket, exchanged_buckets(arena_) - 1);
     build_.add(Kind::keep_state);
   }
@@ -83,8 +83,8 @@ bool can_defer(const model::Graph& graph, const ArenaPlan& arena, const Schedule
 }
 
 Schedule schedule_deferring(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options,
-                            StepEnds micro_batch) {
-  return DeferringSchedule(graph, arena, options).make(micro_batch);
+                            MicroBatchRole role) {
+  return DeferringSchedule(graph, arena, options).make(role);
 }
 
 }  // namespace lockstep::runtime

@@ -5,6 +5,7 @@
 #include "kernels/batch_norm.h"
 #include "kernels/cast.h"
 #include "kernels/pointwise.h"
+#include "runtime/plan/value_memory.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -138,7 +139,8 @@ GpuStep predict_on_gpu(const Plan& plan, const std::vector<PredictedStep>& steps
   const double besides = step_overhead_seconds + static_cast<double>(plan.request.micro_batches - 1) * nodes;
   step.timeline.step += besides;
   step.timeline.compute += besides;
-  const double batch = static_cast<double>(plan.input_bytes() + plan.target_bytes());
+  const double batch =
+      static_cast<double>(plan.bytes_of(model::Role::input) + plan.bytes_of(model::Role::target));
   step.input_seconds =
       static_cast<double>(plan.request.micro_batches) * batch / (gpu.pcie * pcie_copy_efficiency);
   return step;
@@ -175,7 +177,7 @@ std::vector<Saving> possible_savings(const Plan& plan, const std::vector<Predict
       for (const model::ValueId id : *ids) {
         const model::Value& value = plan.graph.value(id);
         if (is_activation(id) && value.type.dtype == DType::f32)
-          bytes += static_cast<double>(stored_bytes(value)) / 2;
+          bytes += static_cast<double>(allocated_bytes(value)) / 2;
       }
     }
     return bytes / (efficiency_of(WorkKind::pass).of_memory * gpu.memory);

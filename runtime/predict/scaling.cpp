@@ -68,7 +68,10 @@ class ClusterPlan {
     BucketLimits limits = request.buckets;
     limits.ranks = cluster.ranks;
     limits.fine = cluster.nodes() > 1 && request.schedule.defers;
-    for (const Plan& plan : plans) graphs_.push_back(plan.graph);
+    for (const Plan& plan : plans) {
+      roles_.push_back(plan.key().role);
+      graphs_.push_back(plan.graph);
+    }
     if (cluster.ranks > 1 && plans.size() == 1) {
       exchange_rows(graphs_.front(), {.way = plans.front().embedding_exchange,
                                       .ranks = cluster.ranks,
@@ -86,13 +89,14 @@ class ClusterPlan {
   const model::Graph& graph(std::size_t at) const { return graphs_[at]; }
 
   Schedule schedule(std::size_t at) const {
-    const bool ends = at + 1 == graphs_.size();
-    if (options_.defers)
-      return schedule_deferring(graphs_[at], arena_, options_, {.begins = at == 0, .ends = ends});
-    return ends ? schedule_training(graphs_[at], arena_, options_) : schedule_nodes(graphs_[at], options_);
+    const MicroBatchRole role = roles_[at];
+    if (options_.defers) return schedule_deferring(graphs_[at], arena_, options_, role);
+    return ends_step(role) ? schedule_training(graphs_[at], arena_, options_)
+                           : schedule_nodes(graphs_[at], options_);
   }
 
  private:
+  std::vector<MicroBatchRole> roles_;
   std::vector<model::Graph> graphs_;
   ArenaPlan arena_;
   ScheduleOptions options_;

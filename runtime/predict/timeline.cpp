@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/plan/bucket.h"
 #include "runtime/plan/holding_policy.h"
 
 namespace lockstep::runtime {
@@ -103,8 +104,6 @@ class Training {
   }
 
  private:
-  using What = std::pair<bool, std::size_t>;  ///< rows or a bucket
-
   void walk(const PlannedWork& part) {
     const bool completes = std::exchange(has_left_updates_, false);
     for (const Step& step : part.steps) {
@@ -127,15 +126,23 @@ class Training {
       case gather_rows:
       case gather_rows_inline:
         return step.queued ? hand_over(step) : exchange_here(step);
-      case post_held:
+      case hand_over_held:
         return release_held();
       case await_bucket:
       case await_rows:
-        return threads_.wait(tickets_[{step.kind == await_rows, step.index}]);
+        return threads_.wait(tickets_[ExchangeCall{.is_rows = step.kind == await_rows, .index = step.index}]);
       case keep_state:
         has_left_updates_ = true;
         return;
-      default: {
+      case begin_step:
+      case launch:
+      case sum_statistics:
+      case add_rows:
+      case await_compute:
+      case clip:
+      case update:
+      case average:
+      case end_step: {
         const double seconds = seconds_in(work, step);
         compute_ += seconds;
         threads_.compute(seconds);
@@ -143,32 +150,34 @@ class Training {
     }
   }
 
-  static What what(const Step& step) {
+  static ExchangeCall call_of(const Step& step) {
     using enum Step::Kind;
-    return {step.kind == gather_rows || step.kind == gather_rows_inline, step.index};
+    return {.is_rows = step.kind == gather_rows || step.kind == gather_rows_inline, .index = step.index};
   }
-  const ExchangeTime& time_of(What what) const { return (what.first ? rows_ : exchanges_)[what.second]; }
+  const ExchangeTime& time_of(const ExchangeCall& call) const {
+    return (call.is_rows ? rows_ : exchanges_)[call.index];
+  }
 
   void exchange_here(const Step& step) {
-    const ExchangeTime& time = time_of(what(step));
+    const ExchangeTime& time = time_of(call_of(step));
     exchange_ += time.seconds;
     threads_.exchange_here(time);
   }
 
   void hand_over(const Step& step) {
-    if (step.may_be_held && !policy_.goes_early(offered_++)) return held_.push_back(what(step));
+    if (step.may_be_held && !policy_.goes_early(offered_++)) return held_.push_back(call_of(step));
     if (!step.may_be_held && !std::exchange(is_observed_, true))
       vote_ = HoldingPolicy::vote(threads_.pending());
-    post(what(step));
+    post(call_of(step));
   }
-  void post(What what) {
-    const ExchangeTime& time = time_of(what);
+  void post(const ExchangeCall& call) {
+    const ExchangeTime& time = time_of(call);
     exchange_ += time.seconds;
-    tickets_[what] = threads_.post(time);
+    tickets_[call] = threads_.post(time);
   }
   void release_held() {
     left_ += static_cast<double>(held_.size());
-    for (const What& held : std::views::reverse(held_)) post(held);
+    for (const ExchangeCall& held : std::views::reverse(held_)) post(held);
     held_.clear();
     offered_ = 0;
     is_observed_ = false;
@@ -180,8 +189,8 @@ class Training {
   Threads threads_;
   HoldingPolicy policy_;
   std::map<std::size_t, Threads::Ticket> events_;  ///< of exchanges before them
-  std::map<What, Threads::Ticket> tickets_;
-  std::vector<What> held_;
+  std::map<ExchangeCall, Threads::Ticket> tickets_;
+  std::vector<ExchangeCall> held_;
   std::size_t offered_ = 0;  ///< of those that may be held, in this step
   bool is_observed_ = false;
   double vote_ = 0;

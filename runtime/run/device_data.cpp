@@ -126,7 +126,8 @@ void fill_store(const Session& session, const TrainingTask& task, std::span<std:
 
 std::size_t pinned_bytes(const kernels::Device& device, const Options& options, const Plan& plan) {
   if (is_cpu(device) || options.pin_memory == "off") return 0;
-  const std::size_t parts[] = {plan.input_bytes(), plan.target_bytes(), plan.states_bytes()};
+  const std::size_t parts[] = {plan.bytes_of(model::Role::input), plan.bytes_of(model::Role::target),
+                               plan.bytes_of(model::Role::states)};
   std::size_t batch = 0;
   std::size_t lines = 0;
   for (const std::size_t part : parts) {

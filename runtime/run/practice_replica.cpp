@@ -80,14 +80,15 @@ void PracticeReplica::set_input(const Options& options, kernels::Device& device)
   };
   const auto clear = [&](void* to, std::size_t bytes) { upload(to, std::vector<std::byte>(bytes)); };
   if (takes_floats(plan.graph)) {
-    std::vector<float> numbers(plan.input_bytes() / sizeof(float));
+    std::vector<float> numbers(plan.bytes_of(model::Role::input) / sizeof(float));
     Philox(options.seed, 0).normals(0, numbers);
     upload(memory_.input(slot), numbers);
   } else {
-    clear(memory_.input(slot), plan.input_bytes());
+    clear(memory_.input(slot), plan.bytes_of(model::Role::input));
   }
-  clear(memory_.target(slot), plan.target_bytes());
-  if (plan.states_bytes() > 0) clear(memory_.states(slot), plan.states_bytes());
+  clear(memory_.target(slot), plan.bytes_of(model::Role::target));
+  const std::size_t states = plan.bytes_of(model::Role::states);
+  if (states > 0) clear(memory_.states(slot), states);
   const auto batch = static_cast<float>(plan.key().batch);
   kernels::StepInput& step = memory_.host_input(slot);
   step.state.valid_samples = static_cast<std::int32_t>(plan.key().batch);

@@ -129,7 +129,7 @@ std::optional<FreeMemory> least_free(const Session& session) {
 }
 
 std::size_t staged_checkpoint_bytes(const Options& options, const Plan& plan) {
-  return options.checkpoint_every > 0 ? staged_bytes(plan, options.optimizer) : 0;
+  return options.checkpoint_every > 0 ? staged_bytes(plan) : 0;
 }
 
 MemoryNeed run_memory_need(const Options& options, std::span<const Plan> plans) {

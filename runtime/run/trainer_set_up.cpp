@@ -118,9 +118,10 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   if (cuda_graph_policy_.from_the_start()) executor_->use_graphs(without_graph(options_.cuda_graph));
   fill_store(session_, task_, memory_->stored());
   set_up_parameters();
-  checkpointer_ = std::make_unique<Checkpointer>(
-      *session_.communicator, replica(), run_directory_, options_, kept_names(task_),
-      resumed_ && run_directory_.resuming ? progress_.step : -1, session_.activity.get());
+  std::optional<std::int64_t> saved_step;
+  if (resumed_ && run_directory_.resuming) saved_step = progress_.step;
+  checkpointer_ = std::make_unique<Checkpointer>(*session_.communicator, replica(), run_directory_, options_,
+                                                 kept_names(task_), saved_step, session_.activity.get());
   const std::map<int, std::string> gpus = gpus_of_this_machine(*session_.communicator, *session_.device);
   if (session_.is_rank0()) {
     open_files();
@@ -160,7 +161,7 @@ void Trainer::set_up_parameters() {
   if (resumed_) {
     reading.emplace(session_.activity.get(), "reading " + resumed_->folder.string());
     weights.load(WeightsFile(resumed_->folder / "model.safetensors"));
-    weights.load_optimizer_state(resumed_->folder / "optimizer.safetensors", options_.optimizer);
+    weights.load_optimizer_state(resumed_->folder / "optimizer.safetensors");
     weights.set_applied_updates(resumed_->state.applied_updates, resumed_->state.grad_scaler);
   } else if (options_.init_from.empty()) {
     weights.initialise(options_.seed);

@@ -80,7 +80,7 @@ void Executor::capture(BoundPlan& plan, BoundSlot& slot) {
     problem = error.what();
   }
   if (graphs_ == WithoutGraph::fails) return;
-  const bool trains = plan.key.mode == Mode::train;
+  const bool trains = plan.key.trains();
   const bool together = trains && communicator_.stream_ordered();
   const std::vector<std::string> problems =
       together ? communicator_.all_gather(problem) : std::vector{problem};

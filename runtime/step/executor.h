@@ -156,7 +156,7 @@ class Executor {
   std::array<std::unique_ptr<kernels::Stream>, stream_count> streams_;  ///< by StreamName
   std::vector<std::unique_ptr<kernels::Event>> events_;  ///< of all plans, which run one at a time
   std::unique_ptr<kernels::Event> run_done_;
-  std::vector<Exchange> exchanges_;  ///< of all plans: by bucket, then by statistics, then by slice of rows
+  std::vector<Exchange> exchanges_;  ///< of all plans, by `ExchangeNumbers` (executor_bind.cpp)
   std::vector<std::unique_ptr<BoundPlan>> plans_;
   /// Of the exchange queue's thread, in the parts that are handed over; of all plans.
   std::vector<std::vector<BoundStep>> queued_;

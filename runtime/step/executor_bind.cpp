@@ -8,6 +8,26 @@
 #include "runtime/step/executor.h"
 
 namespace lockstep::runtime {
+namespace {
+
+/// Places in `Executor::exchanges_`: of buckets, then of statistics, then of slices of rows.
+class ExchangeNumbers {
+ public:
+  explicit ExchangeNumbers(const ArenaPlan& arena)
+      : buckets_(arena.buckets.size()), statistics_(arena.statistics.size()), rows_(arena.rows.size()) {}
+
+  std::size_t of_bucket(std::size_t index) const { return index; }
+  std::size_t of_statistics(std::size_t index) const { return buckets_ + index; }
+  std::size_t of_rows(std::size_t index) const { return buckets_ + statistics_ + index; }
+  std::size_t count() const { return buckets_ + statistics_ + rows_; }
+
+ private:
+  std::size_t buckets_;
+  std::size_t statistics_;
+  std::size_t rows_;
+};
+
+}  // namespace
 
 Executor::BoundPlan& Executor::bound(const Plan& plan) {
   for (const auto& other : plans_) {
@@ -19,15 +39,21 @@ Executor::BoundPlan& Executor::bound(const Plan& plan) {
 }
 
 void Executor::list_exchanges(const ArenaPlan& arena) {
-  for (const Bucket& bucket : arena.buckets) {
-    exchanges_.push_back({.ranges = memory_.exchanged(bucket),
-                          .bucket = static_cast<int>(exchanges_.size()),
-                          .what = bucket.first_parameter});
+  const ExchangeNumbers numbers(arena);
+  exchanges_.resize(numbers.count());
+  for (std::size_t i = 0; i < arena.buckets.size(); ++i) {
+    const Bucket& bucket = arena.buckets[i];
+    exchanges_[numbers.of_bucket(i)] = {
+        .ranges = memory_.exchanged(bucket), .bucket = static_cast<int>(i), .what = bucket.first_parameter};
   }
-  for (const StatisticsSlice& slice : arena.statistics)
-    exchanges_.push_back({.ranges = memory_.exchanged(slice), .what = slice.name});
-  for (const RowsSlice& slice : arena.rows)
-    exchanges_.push_back({.ranges = {memory_.exchanged(slice)}, .what = "rows of " + slice.name});
+  for (std::size_t i = 0; i < arena.statistics.size(); ++i) {
+    const StatisticsSlice& slice = arena.statistics[i];
+    exchanges_[numbers.of_statistics(i)] = {.ranges = memory_.exchanged(slice), .what = slice.name};
+  }
+  for (std::size_t i = 0; i < arena.rows.size(); ++i) {
+    const RowsSlice& slice = arena.rows[i];
+    exchanges_[numbers.of_rows(i)] = {.ranges = {memory_.exchanged(slice)}, .what = "rows of " + slice.name};
+  }
 }
 
 void Executor::bind(const Plan& plan, BoundPlan& into) {
@@ -93,7 +119,7 @@ Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step) cons
                   .deferred = step.deferred,
                   .stream = streams_[static_cast<std::size_t>(step.stream)].get(),
                   .index = step.index};
-  const std::size_t first_rows = plan.arena.buckets.size() + plan.arena.statistics.size();
+  const ExchangeNumbers numbers(plan.arena);
   switch (step.kind) {
     case Step::Kind::begin_step:
     case Step::Kind::launch:
@@ -112,19 +138,20 @@ Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step) cons
     case Step::Kind::all_reduce:
     case Step::Kind::all_reduce_inline:
       bound.action = Action::all_reduce;
+      bound.index = numbers.of_bucket(step.index);
       bound.behind_compute = step.queued;
       bound.is_timed = step.kind == Step::Kind::all_reduce_inline;
       break;
     case Step::Kind::gather_rows:
     case Step::Kind::gather_rows_inline:
       bound.action = Action::gather_rows;
-      bound.index += first_rows;
+      bound.index = numbers.of_rows(step.index);
       bound.behind_compute = step.queued;
       bound.is_timed = step.kind == Step::Kind::gather_rows_inline;
       break;
     case Step::Kind::sum_statistics:
       bound.action = Action::all_reduce;
-      bound.index += plan.arena.buckets.size();
+      bound.index = numbers.of_statistics(step.index);
       bound.is_timed = step.stream == StreamName::compute;
       break;
     case Step::Kind::await_compute:
@@ -134,13 +161,17 @@ Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step) cons
       bound.action = Action::join;
       bound.is_timed = true;
       break;
-    case Step::Kind::post_held:
+    case Step::Kind::hand_over_held:
       bound.action = Action::hand_over_held;
       break;
     case Step::Kind::await_bucket:
+      bound.action = Action::await;
+      bound.index = numbers.of_bucket(step.index);
+      bound.is_timed = true;
+      break;
     case Step::Kind::await_rows:
       bound.action = Action::await;
-      bound.index += step.kind == Step::Kind::await_rows ? first_rows : 0;
+      bound.index = numbers.of_rows(step.index);
       bound.is_timed = true;
       break;
     case Step::Kind::keep_state:

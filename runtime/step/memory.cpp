@@ -3,86 +3,78 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "kernels/base/alignment.h"
+
 namespace lockstep::runtime {
 namespace {
 
 constexpr std::size_t at_least_a_line(std::size_t bytes) {
-  return std::max<std::size_t>(bytes, 64);
+  return std::max(bytes, cache_line);
 }
 
-std::size_t gradient_sum_bytes(std::span<const Plan> plans) {
+std::unique_ptr<kernels::Memory> allocate_if_any(kernels::Device& device, std::size_t bytes) {
+  return bytes > 0 ? device.allocate(bytes) : nullptr;
+}
+
+/// The most that one of the plans has in values of this role.
+std::size_t most_bytes_of(model::Role role, std::span<const Plan> plans) {
   std::size_t bytes = 0;
-  for (const Plan& plan : plans) bytes = std::max(bytes, plan.gradient_sum_bytes());
+  for (const Plan& plan : plans) bytes = std::max(bytes, plan.bytes_of(role));
   return bytes;
-}
-
-bool trains(const Plan& plan) {
-  return plan.key().mode == Mode::train;
 }
 
 }  // namespace
 
 ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& communicator,
                              std::span<const Plan> plans)
-    : element_bytes_(size_of(plans.front().arena.dtype)),
-      parameter_bytes_(plans.front().arena.parameter_bytes()),
-      copy_dtype_(plans.front().arena.copy_dtype),
-      copy_bytes_(plans.front().arena.copy_bytes()),
-      gradients_(trains(plans.front()) ? communicator.allocate_arena(plans.front().arena.gradient_dtype,
-                                                                     plans.front().arena.elements)
-                                       : nullptr),
-      gradient_sums_(gradient_sum_bytes(plans) > 0 ? device.allocate(gradient_sum_bytes(plans)) : nullptr),
+    : ReplicaMemory(device, communicator, plans, plans.front().arena, plans.front().request) {}
+
+ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& communicator,
+                             std::span<const Plan> plans, const ArenaPlan& arena, const PlanRequest& request)
+    : element_bytes_(size_of(arena.dtype)),
+      parameter_bytes_(arena.parameter_bytes()),
+      copy_dtype_(arena.copy_dtype),
+      copy_bytes_(arena.copy_bytes()),
+      gradients_(request.key.trains() ? communicator.allocate_arena(arena.gradient_dtype, arena.elements)
+                                      : nullptr),
+      gradient_sums_(allocate_if_any(device, gradient_sum_bytes(plans))),
       control_(communicator.allocate_arena(kernels::ControlBlock::dtype, kernels::ControlBlock::elements)),
-      statistics_(plans.front().arena.statistics.empty()
+      statistics_(arena.statistics.empty()
                       ? nullptr
-                      : communicator.allocate_arena(DType::f64, plans.front().arena.statistics_elements)),
-      rows_(!trains(plans.front()) || plans.front().arena.rows.empty()
+                      : communicator.allocate_arena(DType::f64, arena.statistics_elements)),
+      rows_(!request.key.trains() || arena.rows.empty()
                 ? nullptr
-                : communicator.allocate_arena(DType::u8, plans.front().arena.rows_bytes)),
+                : communicator.allocate_arena(DType::u8, arena.rows_bytes)),
       rank_(communicator.world().rank),
       parameters_(device.allocate(at_least_a_line(parameter_bytes_))),
-      copies_(copy_bytes_ > 0 ? device.allocate(copy_bytes_) : nullptr),
-      averages_(plans.front().request.average_decay > 0 ? device.allocate(at_least_a_line(parameter_bytes_))
-                                                        : nullptr),
-      buffers_(plans.front().arena.buffers.empty() ? nullptr
-                                                   : device.allocate(plans.front().arena.buffer_bytes())),
+      copies_(allocate_if_any(device, copy_bytes_)),
+      averages_(request.average_decay > 0 ? device.allocate(at_least_a_line(parameter_bytes_)) : nullptr),
+      buffers_(arena.buffers.empty() ? nullptr : device.allocate(arena.buffer_bytes())),
       step_state_(device.allocate(sizeof(kernels::StepState))),
       kept_state_(device.allocate(sizeof(kernels::StepState))),
       evaluation_control_(device.allocate(sizeof(kernels::ControlBlock))) {
-  for (const auto* slices : {&plans.front().arena.slices, &plans.front().arena.frozen}) {
+  for (const auto* slices : {&arena.slices, &arena.frozen}) {
     for (const ArenaSlice& slice : *slices) {
       offsets_.emplace(slice.name, static_cast<std::size_t>(slice.first));
     }
   }
-  const std::size_t states =
-      trains(plans.front()) ? model::state_names(plans.front().request.optimizer).size() : 0;
+  const std::size_t states = request.key.trains() ? model::state_names(request.optimizer).size() : 0;
   for (std::size_t i = 0; i < states; ++i) {
-    optimizer_states_.push_back(device.allocate(at_least_a_line(plans.front().arena.bytes())));
+    optimizer_states_.push_back(device.allocate(at_least_a_line(arena.bytes())));
   }
   const MemoryNeed need = memory_need(plans);
   activations_ = device.allocate(at_least_a_line(need.activations));
   workspace_ = device.allocate(at_least_a_line(need.workspace));
   stored_bytes_ = need.stored;
-  if (need.stored > 0) stored_ = device.allocate(need.stored);
-  if (need.caches > 0) caches_ = device.allocate(need.caches);
-  std::size_t input_bytes = 0;
-  std::size_t target_bytes = 0;
-  std::size_t states_bytes = 0;
-  std::size_t position_bytes = 0;
-  std::size_t cache_row_bytes = 0;
-  for (const Plan& plan : plans) {
-    input_bytes = std::max(input_bytes, plan.input_bytes());
-    target_bytes = std::max(target_bytes, plan.target_bytes());
-    states_bytes = std::max(states_bytes, plan.states_bytes());
-    position_bytes = std::max(position_bytes, plan.position_bytes());
-    cache_row_bytes = std::max(cache_row_bytes, plan.cache_row_bytes());
-  }
+  stored_ = allocate_if_any(device, need.stored);
+  caches_ = allocate_if_any(device, need.caches);
+  using model::Role;
   for (Slot& slot : slots_) {
-    slot = {.input = device.allocate(input_bytes),
-            .target = device.allocate(at_least_a_line(target_bytes)),
-            .states = states_bytes > 0 ? device.allocate(states_bytes) : nullptr,
-            .positions = position_bytes > 0 ? device.allocate(position_bytes) : nullptr,
-            .cache_rows = cache_row_bytes > 0 ? device.allocate(cache_row_bytes) : nullptr,
+    slot = {.input = device.allocate(most_bytes_of(Role::input, plans)),
+            .target = device.allocate(at_least_a_line(most_bytes_of(Role::target, plans))),
+            .states = allocate_if_any(device, most_bytes_of(Role::states, plans)),
+            .positions = allocate_if_any(device, most_bytes_of(Role::positions, plans)),
+            .cache_rows = allocate_if_any(device, most_bytes_of(Role::cache_rows, plans)),
             .host_input = device.allocate_host(sizeof(kernels::StepInput)),
             .host_control = device.allocate_host(sizeof(kernels::ControlBlock))};
   }

@@ -116,6 +116,9 @@ class ReplicaMemory {
   static void* at(const kernels::Memory& memory, std::size_t offset) {
     return static_cast<std::byte*>(memory.data()) + offset;
   }
+  /// `arena` and `request` are the first plan's.
+  ReplicaMemory(kernels::Device& device, comm::Communicator& communicator, std::span<const Plan> plans,
+                const ArenaPlan& arena, const PlanRequest& request);
   std::size_t offset_of(const std::string& name) const { return offsets_.at(name) * element_bytes_; }
 
   std::map<std::string, std::size_t> offsets_;  ///< of parameters in every flat arena, in elements

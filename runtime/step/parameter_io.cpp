@@ -14,8 +14,8 @@
 #include "kernels/cast.h"
 #include "kernels/dispatch.h"
 #include "kernels/reorder.h"
-#include "runtime/plan/bucket.h"
 #include "runtime/plan/file_layout.h"
+#include "runtime/plan/value_memory.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -84,9 +84,8 @@ std::vector<ParameterIO::ParameterSlot> ParameterIO::weight_slots() const {
   return slots;
 }
 
-std::vector<ParameterIO::ParameterSlot> ParameterIO::optimizer_slots(
-    const model::OptimizerOptions& optimizer) const {
-  const std::vector<std::string> states = model::state_names(optimizer);
+std::vector<ParameterIO::ParameterSlot> ParameterIO::optimizer_slots() const {
+  const std::vector<std::string> states = model::state_names(plan_.request.optimizer);
   std::vector<ParameterSlot> slots;
   for (const model::Parameter& parameter : plan_.graph.parameters()) {
     if (parameter.frozen) continue;
@@ -131,9 +130,8 @@ std::vector<std::pair<std::string, Shape>> ParameterIO::weight_shapes() const {
   return shapes;
 }
 
-void ParameterIO::load_optimizer_state(const std::filesystem::path& file,
-                                       const model::OptimizerOptions& optimizer) {
-  load(WeightsFile(file), optimizer_slots(optimizer));
+void ParameterIO::load_optimizer_state(const std::filesystem::path& file) {
+  load(WeightsFile(file), optimizer_slots());
 }
 
 void ParameterIO::load(const WeightsFile& file, const std::vector<ParameterSlot>& slots,
@@ -173,7 +171,7 @@ const model::ValueType& ParameterIO::type_of(const ParameterSlot& slot) const {
 void ParameterIO::write(const ParameterSlot& slot, std::span<const float> values) {
   const model::Value& value = plan_.graph.value(slot.value);
   const auto stream = device_.make_stream();
-  if (lies_as_in_file(value, slot.file_transposed)) {
+  if (has_file_layout(value, slot.file_transposed)) {
     device_.copy_to_device(slot.data, values.data(), values.size_bytes(), *stream);
     if (slot.copy != nullptr) device_.copy_to_device(slot.copy, values.data(), values.size_bytes(), *stream);
     return stream->synchronize();
@@ -182,8 +180,8 @@ void ParameterIO::write(const ParameterSlot& slot, std::span<const float> values
   device_.copy_to_device(staging.data(), values.data(), values.size_bytes(), *stream);
   for (void* const target : {slot.data, slot.copy}) {
     if (target != nullptr)
-      convert(device_, *stream, kernels::Reorder{}, in_file(value, slot.file_transposed), staging.data(),
-              stored(value), target);
+      convert(device_, *stream, kernels::Reorder{}, file_desc(value, slot.file_transposed), staging.data(),
+              tensor_desc(value), target);
   }
 }
 
@@ -246,15 +244,14 @@ std::vector<NamedTensor> ParameterIO::gradients() const {
   return tensors;
 }
 
-std::vector<NamedTensor> ParameterIO::optimizer_state(const model::OptimizerOptions& optimizer) const {
+std::vector<NamedTensor> ParameterIO::optimizer_state() const {
   std::vector<NamedTensor> tensors;
-  optimizer_state(optimizer, tensors);
+  optimizer_state(tensors);
   return tensors;
 }
 
-void ParameterIO::optimizer_state(const model::OptimizerOptions& optimizer,
-                                  std::vector<NamedTensor>& into) const {
-  read(optimizer_slots(optimizer), into);
+void ParameterIO::optimizer_state(std::vector<NamedTensor>& into) const {
+  read(optimizer_slots(), into);
 }
 
 void ParameterIO::read(const std::vector<ParameterSlot>& slots, std::vector<NamedTensor>& into) const {
@@ -270,11 +267,11 @@ void ParameterIO::read(const std::vector<ParameterSlot>& slots, std::vector<Name
     tensor.dtype = is_half(dtype) ? DType::f32 : dtype;
     tensor.values.resize(bytes_of(tensor.dtype, tensor.shape) / sizeof(float));
     const std::size_t bytes = bytes_of(dtype, tensor.shape);
-    const bool as_it_is = lies_as_in_file(value, slot.file_transposed);
+    const bool as_it_is = has_file_layout(value, slot.file_transposed);
     const Staging staging(device_, memory_, as_it_is ? 0 : bytes);
     if (!as_it_is) {
-      convert(device_, *stream, kernels::Reorder{}, stored(value), slot.data,
-              in_file(value, slot.file_transposed), staging.data());
+      convert(device_, *stream, kernels::Reorder{}, tensor_desc(value), slot.data,
+              file_desc(value, slot.file_transposed), staging.data());
     }
     device_.copy_to_host(tensor.values.data(), as_it_is ? slot.data : staging.data(), bytes, *stream);
     stream->synchronize();

@@ -38,7 +38,7 @@ class ParameterIO {
   /// file, the tensor, and the nearest names.
   void load(const WeightsFile& file, std::span<const std::string> without = {});
   /// The same for the optimizer's state: "fc1.weight.exp_avg" and so on, PyTorch's names and layout.
-  void load_optimizer_state(const std::filesystem::path& file, const model::OptimizerOptions& optimizer);
+  void load_optimizer_state(const std::filesystem::path& file);
 
   /// How many updates the optimizer has applied, which the device counts: a part of its state.
   std::int64_t applied_updates() const;
@@ -55,11 +55,11 @@ class ParameterIO {
   std::vector<NamedTensor> parameters() const;
   /// As the arena holds them: in fp16 times GradScaler's scale.
   std::vector<NamedTensor> gradients() const;
-  std::vector<NamedTensor> optimizer_state(const model::OptimizerOptions& optimizer) const;
+  std::vector<NamedTensor> optimizer_state() const;
 
   /// As the functions without `into`, in the memory that an earlier call filled.
   void parameters(std::vector<NamedTensor>& into) const;
-  void optimizer_state(const model::OptimizerOptions& optimizer, std::vector<NamedTensor>& into) const;
+  void optimizer_state(std::vector<NamedTensor>& into) const;
 
   /// SHA-256 of the parameter arena and the averages: equal on ranks with equal plans and weights.
   std::string fingerprint() const;
@@ -82,7 +82,7 @@ class ParameterIO {
   std::vector<ParameterSlot> averaged_slots() const;
   /// The tensors of a file of weights: PyTorch's state_dict.
   std::vector<ParameterSlot> weight_slots() const;
-  std::vector<ParameterSlot> optimizer_slots(const model::OptimizerOptions& optimizer) const;
+  std::vector<ParameterSlot> optimizer_slots() const;
   void load(const WeightsFile& file, const std::vector<ParameterSlot>& slots,
             std::span<const std::string> without = {});
   const model::ValueType& type_of(const ParameterSlot& slot) const;

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "kernels/base/error.h"
-#include "runtime/plan/bucket.h"
 #include "runtime/plan/passes/passes.h"
+#include "runtime/plan/value_memory.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -32,7 +32,7 @@ bool is_small(const Graph& graph, ValueId output, const Node& writer) {
   return std::ranges::any_of(writer.inputs, [&](ValueId id) {
     const model::Value& input = graph.value(id);
     return input.role == Role::activation &&
-           small_share * stored_bytes(graph.value(output)) <= stored_bytes(input);
+           small_share * allocated_bytes(graph.value(output)) <= allocated_bytes(input);
   });
 }
 

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "model/zoo/zoo.h"
-#include "runtime/plan/room.h"
+#include "runtime/plan/lifetime_allocator.h"
+#include "runtime/plan/value_memory.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/small_plans.h"
 
@@ -39,7 +40,7 @@ std::pair<std::size_t, std::size_t> range_of(const Plan& plan, model::ValueId id
   const model::ValueId root = plan.activations.storage[static_cast<std::size_t>(id)];
   const std::size_t offset = plan.activations.offsets[static_cast<std::size_t>(root)] +
                              (is_lent(plan, id) ? plan.activations.bytes : 0);
-  return {offset, offset + stored_bytes(plan.graph.value(id))};
+  return {offset, offset + allocated_bytes(plan.graph.value(id))};
 }
 
 TEST_CASE("allocate: values that live at the same time never share memory") {

@@ -76,19 +76,19 @@ TEST_CASE("weights and optimizer state go through files to the bit, whatever the
   Replica one(name, optimizer);
   one.train(3);
   save_tensors(folder / "model", one.access().parameters());
-  save_tensors(folder / "optimizer", one.access().optimizer_state(optimizer));
+  save_tensors(folder / "optimizer", one.access().optimizer_state());
   const auto bytes = [&](const char* file) {
     std::size_t sum = 0;
     const SafetensorsFile tensors(folder / file);
     for (const auto& tensor : tensors.tensors()) sum += tensor.bytes.size();
     return sum;
   };
-  CHECK(bytes("model") + bytes("optimizer") == staged_bytes(one.plan(), optimizer));
+  CHECK(bytes("model") + bytes("optimizer") == staged_bytes(one.plan()));
 
   Replica other(name, optimizer);
   CHECK(other.access().fingerprint() != one.access().fingerprint());
   other.access().load(WeightsFile(folder / "model"));
-  other.access().load_optimizer_state(folder / "optimizer", optimizer);
+  other.access().load_optimizer_state(folder / "optimizer");
   CHECK(one.access().applied_updates() == 3);
   CHECK(other.access().applied_updates() == 0);
   other.access().set_applied_updates(one.access().applied_updates());
@@ -96,8 +96,7 @@ TEST_CASE("weights and optimizer state go through files to the bit, whatever the
   one.train(3);
   other.train(3);
   CHECK(other.access().fingerprint() == one.access().fingerprint());
-  CHECK(sha256_of(other.access().optimizer_state(optimizer)) ==
-        sha256_of(one.access().optimizer_state(optimizer)));
+  CHECK(sha256_of(other.access().optimizer_state()) == sha256_of(one.access().optimizer_state()));
 }
 
 TEST_CASE("buffers start with their layer's value, are not learned, and are saved with the weights") {
@@ -130,7 +129,7 @@ TEST_CASE("averaged weights: files have the average, the optimizer's state what 
   constexpr double decay = 0.75;
   Replica one("convnet", sgd, decay);
   Replica plain("convnet", sgd);
-  const auto raw = [&] { return one.access().optimizer_state(sgd); };
+  const auto raw = [&] { return one.access().optimizer_state(); };
   const auto average = [&] { return one.access().parameters(); };
   CHECK(raw().front().name == average().front().name + ".raw");
   CHECK(sha256_of(raw()) == sha256_of(average()));  // before the first update
@@ -163,12 +162,12 @@ TEST_CASE("averaged weights: files have the average, the optimizer's state what 
     }
     return sum;
   }();
-  CHECK(bytes == staged_bytes(one.plan(), sgd));
+  CHECK(bytes == staged_bytes(one.plan()));
 
   Replica other("convnet", sgd, decay);
   other.access().load(WeightsFile(folder / "model"));
-  CHECK(sha256_of(other.access().optimizer_state(sgd)) == sha256_of(other.access().parameters()));
-  other.access().load_optimizer_state(folder / "optimizer", sgd);
+  CHECK(sha256_of(other.access().optimizer_state()) == sha256_of(other.access().parameters()));
+  other.access().load_optimizer_state(folder / "optimizer");
   other.access().set_applied_updates(4);
   CHECK(other.access().fingerprint() == one.access().fingerprint());
   one.train(2);
@@ -194,14 +193,14 @@ TEST_CASE("optimizer state has PyTorch's names; a file of another optimizer is r
   const model::OptimizerOptions adam;
   const model::OptimizerOptions sgd{.kind = model::OptimizerKind::sgd, .momentum = 0.9};
   Replica one("mlp", adam);
-  save_tensors(folder / "adam", one.access().optimizer_state(adam));
+  save_tensors(folder / "adam", one.access().optimizer_state());
   const auto names = names_in(folder / "adam");
   CHECK(names[0] == "1.weight.exp_avg");
   CHECK(names[1] == "1.weight.exp_avg_sq");
   Replica other("mlp", sgd);
-  save_tensors(folder / "sgd", other.access().optimizer_state(sgd));
+  save_tensors(folder / "sgd", other.access().optimizer_state());
   CHECK(names_in(folder / "sgd")[0] == "1.weight.momentum_buffer");
-  CHECK_THAT(tests::message_of<DataError>([&] { other.access().load_optimizer_state(folder / "adam", sgd); }),
+  CHECK_THAT(tests::message_of<DataError>([&] { other.access().load_optimizer_state(folder / "adam"); }),
              contains("adam") && contains("'1.weight.exp_avg' is none of the model's"));
 }
 

@@ -141,7 +141,7 @@ TEST_CASE("where the weights alone are kept, no memory of a large batch is left"
   replica.initialise(7);
   const std::string weights = replica.fingerprint();
   memory.keep_weights();
-  CHECK(memory.bytes() < plan.arena.parameter_bytes() + plan.input_bytes() / 100);
+  CHECK(memory.bytes() < plan.arena.parameter_bytes() + plan.bytes_of(model::Role::input) / 100);
   CHECK(replica.fingerprint() == weights);
 }
 

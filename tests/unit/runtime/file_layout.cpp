@@ -23,7 +23,7 @@ Plan plan_with(const std::optional<Layout>& layout, bool transposed) {
 
 bool is_copied_as_it_is(const Plan& plan) {
   const model::Parameter& parameter = plan.graph.parameters().back();
-  return lies_as_in_file(plan.graph.value(parameter.value), parameter.file_transposed);
+  return has_file_layout(plan.graph.value(parameter.value), parameter.file_transposed);
 }
 
 TEST_CASE("what lies in memory as in files needs no room to be converted in, zeros behind its rows or not") {

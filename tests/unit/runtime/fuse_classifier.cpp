@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "comm/make_communicator.h"
+#include "runtime/plan/value_memory.h"
 #include "runtime/step/executor.h"
 #include "runtime/step/parameter_io.h"
 #include "tests/support/catch.h"
@@ -111,7 +112,7 @@ std::size_t largest_activation(const Plan& plan) {
   for (const Node& node : plan.graph.nodes()) {
     for (const ValueId output : node.outputs) {
       const Value& value = plan.graph.value(output);
-      if (value.role == Role::activation) most = std::max(most, stored_bytes(value));
+      if (value.role == Role::activation) most = std::max(most, allocated_bytes(value));
     }
   }
   return most;

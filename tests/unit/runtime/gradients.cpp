@@ -148,11 +148,11 @@ class Step {
     memory_ = std::make_unique<ReplicaMemory>(*device_, *communicator_, plans_);
     executor_ = std::make_unique<Executor>(*device_, *communicator_, *memory_);
     ParameterIO(*device_, plans_[0], *memory_).initialise(3);
-    Philox(1, 0).normals(0,
-                         {static_cast<float*>(memory_->input(0)), plans_[0].input_bytes() / sizeof(float)});
+    Philox(1, 0).normals(
+        0, {static_cast<float*>(memory_->input(0)), plans_[0].bytes_of(model::Role::input) / sizeof(float)});
     if (loss == LossKind::mean_squared_error) {
-      Philox(1, 1).normals(
-          0, {static_cast<float*>(memory_->target(0)), plans_[0].target_bytes() / sizeof(float)});
+      Philox(1, 1).normals(0, {static_cast<float*>(memory_->target(0)),
+                               plans_[0].bytes_of(model::Role::target) / sizeof(float)});
     } else {
       for (std::int64_t i = 0; i < batch; ++i) static_cast<std::int64_t*>(memory_->target(0))[i] = i % 4;
     }

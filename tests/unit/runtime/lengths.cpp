@@ -105,7 +105,8 @@ TEST_CASE("padded sequences have at most eight plans for their full batches, all
     }
     CHECK(exchange_signature(plan, *device, {}) == signature);
     CHECK(plan.activations.bytes <= greatest);
-    CHECK(plan.input_bytes() == static_cast<std::size_t>(request.key.batch * request.key.length) * 8);
+    CHECK(plan.bytes_of(model::Role::input) ==
+          static_cast<std::size_t>(request.key.batch * request.key.length) * 8);
   }
 }
 

@@ -61,8 +61,7 @@ Plan plan_with_casts(const Plan& like, const kernels::Device& device, const Plan
   if (constraints.recompute) recompute(plan.graph);
   plan.arena = assign_buckets(plan.graph, like.request.buckets);
   plan.activations = allocate_activations(plan.graph);
-  const LaunchOptions launches{.begins_step = begins_step(key.role),
-                               .ends_step = ends_step(key.role),
+  const LaunchOptions launches{.key = key,
                                .clips = plan.compute_dtype == DType::f16,
                                .scales_gradients = plan.compute_dtype == DType::f16,
                                .optimizer = like.request.optimizer};
@@ -108,14 +107,15 @@ class Replica {
   /// The loss of a batch that `number` tells from others.
   float run(const PlanKey& key, std::uint64_t number, float loss_scale = 1.0F / samples) {
     const Plan& plan = *std::ranges::find(plans_, key, &Plan::key);
-    std::vector<float> pixels(plan.input_bytes() / sizeof(float));
+    std::vector<float> pixels(plan.bytes_of(model::Role::input) / sizeof(float));
     Philox(number, 0).normals(0, pixels);
     std::vector<std::int64_t> targets;
     for (std::uint64_t i = 0; i < samples; ++i)
       targets.push_back(static_cast<std::int64_t>((number + i) * 7 % 10));
     kernels::Stream& stream = executor_->stream();
-    device_->copy_to_device(memory_->input(slot), pixels.data(), plan.input_bytes(), stream);
-    device_->copy_to_device(memory_->target(slot), targets.data(), plan.target_bytes(), stream);
+    device_->copy_to_device(memory_->input(slot), pixels.data(), plan.bytes_of(model::Role::input), stream);
+    device_->copy_to_device(memory_->target(slot), targets.data(), plan.bytes_of(model::Role::target),
+                            stream);
     memory_->host_input(slot) = {.state = {.learning_rate = optimizer_.learning_rate,
                                            .loss_scale = loss_scale,
                                            .valid_samples = samples},
@@ -200,8 +200,7 @@ void check_same_bits(const std::vector<PlanKey>& micro_batches, const PlanConstr
     CHECK(copies.copies_are_rounded());
   }
   CHECK(sha256_of(copies.weights().parameters()) == sha256_of(casts.weights().parameters()));
-  CHECK(sha256_of(copies.weights().optimizer_state(optimizer)) ==
-        sha256_of(casts.weights().optimizer_state(optimizer)));
+  CHECK(sha256_of(copies.weights().optimizer_state()) == sha256_of(casts.weights().optimizer_state()));
   CHECK(sha256_of(copies.weights().parameters()) != start);
 }
 

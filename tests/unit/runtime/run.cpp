@@ -213,7 +213,7 @@ TEST_CASE("a batch slot holds inputs of their dtype") {
         }};
     const model::InputSpec input{.shape = {5}, .num_classes = 2, .target_shape = {}, .dtype = dtype};
     const Plan plan = make_plan(model, input, {.key = {.mode = Mode::evaluate, .batch = 4}}, *device, {});
-    return plan.input_bytes();
+    return plan.bytes_of(model::Role::input);
   };
   CHECK(bytes_of_inputs(DType::f32) == 4 * 5 * 4);
   CHECK(bytes_of_inputs(DType::i64) == 4 * 5 * 8);

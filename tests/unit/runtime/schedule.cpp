@@ -243,7 +243,7 @@ TEST_CASE(
     CHECK(plan.steps[sum].queued);
     CHECK(plan.steps[sum].may_be_held == (bucket + 1 < buckets));
     CHECK(sum > find(plan, Kind::launch, ready[bucket]));
-    CHECK(sum < find(plan, Kind::post_held));
+    CHECK(sum < find(plan, Kind::hand_over_held));
     for (std::size_t node = 0; node < plan.graph.nodes().size(); ++node) {
       if (plan.graph.nodes()[node].phase == model::Phase::backward)
         CHECK(update < find(plan, Kind::launch, node));
@@ -251,7 +251,7 @@ TEST_CASE(
   }
   CHECK(count(plan, Kind::update) == buckets);
   CHECK(count(plan, Kind::join) == 0);
-  CHECK(find(plan, Kind::keep_state) > find(plan, Kind::post_held));
+  CHECK(find(plan, Kind::keep_state) > find(plan, Kind::hand_over_held));
   CHECK(plan.launches.updates.front().operands[1].region == Region::kept_state);
 }
 

@@ -127,7 +127,7 @@ const std::vector<Step> deferring{of_step_before(await_bucket, 2),
                                   handed_over(1, true),
                                   {.kind = launch, .index = 4},
                                   handed_over(2, false),
-                                  {.kind = post_held},
+                                  {.kind = hand_over_held},
                                   {.kind = await_bucket, .index = 2},
                                   {.kind = keep_state}};
 const WorkTimes forward_and_backward{{{launch, 0}, 2}, {{launch, 1}, 2}, {{launch, 2}, 2}, {{launch, 3}, 2},

@@ -1,12 +1,12 @@
-#include "runtime/plan/room.h"
+#include "runtime/plan/lifetime_allocator.h"
 
 #include <algorithm>
 
 namespace lockstep::runtime {
 
-bool Room::place(Lifetime& life, std::size_t alignment) {
+bool LifetimeAllocator::try_place(Lifetime& life, std::size_t alignment) {
   std::vector<const Lifetime*> neighbours;
-  for (const Lifetime& other : taken_) {
+  for (const Lifetime& other : reserved_) {
     if (other.overlaps(life)) neighbours.push_back(&other);
   }
   std::ranges::sort(neighbours, {}, [](const Lifetime* other) { return other->offset; });
@@ -18,13 +18,13 @@ bool Room::place(Lifetime& life, std::size_t alignment) {
   }
   if (life.bytes > bytes_ || offset > bytes_ - life.bytes) return false;
   life.offset = offset;
-  take(life);
+  reserve(life);
   return true;
 }
 
-std::size_t Room::end() const {
+std::size_t LifetimeAllocator::end() const {
   std::size_t end = 0;
-  for (const Lifetime& life : taken_) end = std::max(end, life.offset + life.bytes);
+  for (const Lifetime& life : reserved_) end = std::max(end, life.offset + life.bytes);
   return end;
 }
 

@@ -19,26 +19,26 @@ struct Lifetime {
   bool overlaps(const Lifetime& other) const { return first <= other.last && other.first <= last; }
 };
 
-/// A memory of which each byte serves one thing after another in a step.
-class Room {
+/// Offsets in a memory of which each byte serves one thing after another in a step.
+class LifetimeAllocator {
  public:
   static constexpr std::size_t unlimited = static_cast<std::size_t>(-1);
 
-  explicit Room(std::size_t bytes = unlimited) : bytes_(bytes) {}
+  explicit LifetimeAllocator(std::size_t bytes = unlimited) : bytes_(bytes) {}
 
-  /// What lies at its offset already.
-  void take(const Lifetime& life) { taken_.push_back(life); }
+  /// For what has its offset already.
+  void reserve(const Lifetime& life) { reserved_.push_back(life); }
 
   /// Gives it the lowest offset, a multiple of `alignment`, at which it meets nothing that lives at the same
-  /// time. False, and nothing is taken, if there is none.
-  bool place(Lifetime& life, std::size_t alignment = cache_line);
+  /// time. False, and nothing is reserved, if there is none.
+  bool try_place(Lifetime& life, std::size_t alignment = cache_line);
 
-  /// Where the last byte that was ever taken ends.
+  /// Where the last byte that was ever reserved ends.
   std::size_t end() const;
 
  private:
   std::size_t bytes_;
-  std::vector<Lifetime> taken_;
+  std::vector<Lifetime> reserved_;
 };
 
 }  // namespace lockstep::runtime
