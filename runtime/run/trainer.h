@@ -67,8 +67,6 @@ class Trainer {
   ParameterIO replica() const { return {*session_.device, plans_.full_batch(), *memory_}; }
   bool made_a_step() const { return startup_ms_ > 0; }  ///< this process, not one before a restart
 
-  const data::DatasetPtr train_samples_;  ///< as the task gave them, as the next
-  const data::DatasetPtr test_samples_;
   TrainingTask task_;
   const Options options_;
   Session& session_;

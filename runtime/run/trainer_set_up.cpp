@@ -77,9 +77,7 @@ CudaGraphPolicy walks_only(const CudaGraphPolicy& asked) {
 }  // namespace
 
 Trainer::Trainer(const Options& options, Session& session, TrainingTask task, StopRequest& stop_request)
-    : train_samples_(task.train_set),
-      test_samples_(task.test_set),
-      task_(fed_to(session, options.data_device, std::move(task))),
+    : task_(fed_to(session, options.data_device, std::move(task))),
       options_(resolved(options, task_, session)),
       session_(session),
       console_(make_console(options.progress, options.quiet || !session.is_rank0(), session.launch_columns)),
@@ -89,7 +87,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   if (options.batch_size != options_.batch_size)
     console_.print(fmt::format("--batch-size auto: {} per rank", options_.batch_size));
   // Before anything is judged by these: from here on all ranks find the same.
-  settings_ = settings_of(options_, session_.world, train_samples_->size(), task_.data_fingerprint);
+  settings_ = settings_of(options_, session_.world, task_.train_set->size(), task_.data_fingerprint);
   require_equal_settings(*session_.communicator, settings_);
   batching_ = batching_of(options_, session_.world, task_.train_set->size());
   require_countable(task_, batching_, session_.world);
