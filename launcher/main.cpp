@@ -6,7 +6,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <set>
 #include <utility>
 
@@ -32,12 +31,6 @@
 
 namespace lockstep::launcher {
 namespace {
-
-std::int64_t boot_time_ns() {
-  timespec now = {};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
 
 std::optional<std::string> variable(const std::string& name) {
   const char* value = std::getenv(name.c_str());
@@ -169,7 +162,7 @@ int launch(const Options& options, std::int64_t start_ns) {
       return ending.cause ? ending.cause->exit_code() : 0;
     }
     ++job.restart;
-    job.start_ns = boot_time_ns();
+    job.start_ns = boottime_ns();
     output.show_line(fmt::format("{}launch: starts all ranks of this node again, {} of {} times\n",
                                  ending.report, job.restart, job.max_restarts));
     logs.begin_attempt(job.restart);
@@ -197,7 +190,7 @@ int fail(const std::exception& error, ExitCode code) {
 }  // namespace lockstep::launcher
 
 int main(int argc, char** argv) {
-  const std::int64_t start_ns = lockstep::launcher::boot_time_ns();
+  const std::int64_t start_ns = lockstep::boottime_ns();
   lockstep::fill_standard_streams();
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away ends no rank's watch
   std::signal(SIGXFSZ, SIG_IGN);  // nor does a log that `ulimit -f` cuts

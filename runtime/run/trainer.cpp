@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/host.h"
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/output/console.h"
 
