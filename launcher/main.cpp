@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "comm/world/environment.h"
 #include "kernels/base/error.h"
 #include "kernels/base/gpus.h"
 #include "kernels/base/host.h"
@@ -31,11 +31,6 @@
 
 namespace lockstep::launcher {
 namespace {
-
-std::optional<std::string> variable(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value ? std::optional<std::string>(value) : std::nullopt;
-}
 
 std::vector<std::string> own_environment() {
   std::vector<std::string> variables;
@@ -132,13 +127,13 @@ int launch(const Options& options, std::int64_t start_ns) {
   const int gpus = count_devices();
   const int ranks = count_ranks(options.nproc_per_node, cores, gpus);
   check_local_ranks(options, ranks);
-  const Command command = find_command(options, own_folder(), variable("PATH").value_or("/usr/bin:/bin"));
+  const comm::Environment environment = comm::process_environment();
+  const Command command = find_command(options, own_folder(), environment("PATH").value_or("/usr/bin:/bin"));
   Job job = describe_job(options, cores, ranks, gpus, start_ns);
-  const std::string threads = variable("OMP_NUM_THREADS").value_or("");
   const std::vector<CpuList> slices =
       !options.binds ? std::vector<CpuList>{}
-                     : choose_slices(cores, ranks, threads,
-                                     find_numa_nodes(variable("CUDA_VISIBLE_DEVICES").value_or("")));
+                     : choose_slices(cores, ranks, comm::omp_threads(environment),
+                                     find_numa_nodes(environment("CUDA_VISIBLE_DEVICES").value_or("")));
 
   std::set<pid_t> foreign = ProcessTree::own_descendants();
   const Reaper reaper;
@@ -148,7 +143,9 @@ int launch(const Options& options, std::int64_t start_ns) {
   LogFolder logs(options, job.run_id, ranks);
   Output output(options, logs, job.first_rank(), ranks);
   Signals signals(options.signals);
-  output.show_line(fmt::format("launch: {}{}\n", node_words(job), start_line(cores, slices, ranks, threads)));
+  output.show_line(
+      fmt::format("launch: {}{}\n", node_words(job),
+                  start_line(cores, slices, ranks, environment("OMP_NUM_THREADS").value_or(""))));
   if (options.redirects.any() || options.tee.any())
     output.show_line(fmt::format("launch: logs in {}\n", logs.root().string()));
 
@@ -170,7 +167,7 @@ int launch(const Options& options, std::int64_t start_ns) {
 }
 
 int run(const std::vector<std::string>& arguments, std::int64_t start_ns) {
-  const Options options = parse_options(arguments, variable);
+  const Options options = parse_options(arguments, comm::process_environment());
   if (options.help) {
     std::fputs(help_text().c_str(), stdout);
   } else if (options.version) {
