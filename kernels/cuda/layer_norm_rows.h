@@ -12,7 +12,6 @@
 /// kernel that fits them. `Y` is the type of y and its gradient, `Residual` that of the residual and its own.
 namespace lockstep::kernels {
 
-inline constexpr int warp = 32;
 inline constexpr int block = 256;
 
 struct Rows {
