@@ -102,13 +102,13 @@ std::vector<RankFacts> collect_facts(const std::vector<Worker>& workers, const L
 }
 
 /// How a start of all ranks ended.
-struct Ending {
-  std::optional<ExitStatus> cause;  ///< none: well
+struct RunOutcome {
+  std::optional<ExitStatus> root_cause;  ///< none: it ended well
   std::string report;
 };
 
-Ending ending_of(std::vector<ExitStatus> statuses, const std::vector<Worker>& workers, const LogFolder& logs,
-                 const Job& job, std::optional<int> passed_on) {
+RunOutcome outcome_of(std::vector<ExitStatus> statuses, const std::vector<Worker>& workers,
+                      const LogFolder& logs, const Job& job, std::optional<int> passed_on) {
   for (ExitStatus& status : statuses) status.told_code = error_code(logs.error_file(status.rank));
   const std::optional<ExitStatus> cause = root_cause(statuses);
   if (!cause) return {};
@@ -116,8 +116,9 @@ Ending ending_of(std::vector<ExitStatus> statuses, const std::vector<Worker>& wo
 }
 
 /// After a failure that need not come again, unless the run was told to stop.
-bool starts_again(const Ending& ending, const Job& job, bool told_to_stop, Signals& signals) {
-  if (!ending.cause || !ending.cause->failed() || ending.cause->would_fail_again()) return false;
+bool starts_again(const RunOutcome& outcome, const Job& job, bool told_to_stop, Signals& signals) {
+  const std::optional<ExitStatus>& cause = outcome.root_cause;
+  if (!cause || !cause->failed() || cause->would_fail_again()) return false;
   return job.restart < job.max_restarts && !told_to_stop &&
          std::ranges::none_of(signals.read(), asks_to_stop);
 }
@@ -153,15 +154,15 @@ int launch(const Options& options, std::int64_t start_ns) {
     std::vector<Worker> workers = start_workers(command, job, logs, slices, reaper, output);
     Supervisor supervisor(workers, foreign, reaper, signals, output, Seconds(options.shutdown_timeout));
     std::vector<ExitStatus> statuses = supervisor.run();
-    const Ending ending = ending_of(std::move(statuses), workers, logs, job, supervisor.passed_on());
-    if (!starts_again(ending, job, supervisor.told_to_stop(), signals)) {
-      supervisor.finish_output(ending.report);
-      return ending.cause ? ending.cause->exit_code() : 0;
+    const RunOutcome outcome = outcome_of(std::move(statuses), workers, logs, job, supervisor.passed_on());
+    if (!starts_again(outcome, job, supervisor.told_to_stop(), signals)) {
+      supervisor.finish_output(outcome.report);
+      return outcome.root_cause ? outcome.root_cause->exit_code() : 0;
     }
     ++job.restart;
     job.start_ns = boottime_ns();
     output.show_line(fmt::format("{}launch: starts all ranks of this node again, {} of {} times\n",
-                                 ending.report, job.restart, job.max_restarts));
+                                 outcome.report, job.restart, job.max_restarts));
     logs.begin_attempt(job.restart);
   }
 }
