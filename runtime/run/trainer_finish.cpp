@@ -53,7 +53,8 @@ Summary Trainer::finish() {
   summary.weights_sha256 = sha256_of(weights);
   if (!checkpointer_->has_saved(progress_.step)) {
     require_equal_replicas(session_.communicator->all_gather(summary.weights_sha256), progress_.step);
-    runtime::require_finite(first_not_finite(weights), progress_.step);
+    if (const std::string tensor = first_not_finite(weights); !tensor.empty())
+      throw_not_finite(tensor, progress_.step);
   }
   summary.peak_memory_bytes =
       std::ranges::max(gather_numbers(*session_.communicator, memory_watch_.peak_bytes()));
