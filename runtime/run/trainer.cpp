@@ -100,7 +100,7 @@ void Trainer::train(data::Loader& loader) {
         finish_all_but(0);
         executor_->settle();
       }
-      if (pipeline.in_flight() == 0) use_replica_after(step, batch.slot);
+      if (pipeline.in_flight() == 0) evaluate_and_save_after(step, batch.slot);
       if (progress_.stopped) return;
       ++step;
     }
@@ -110,7 +110,7 @@ void Trainer::train(data::Loader& loader) {
 }
 
 /// Between that step and the next.
-void Trainer::use_replica_after(std::int64_t step, std::size_t free_slot) {
+void Trainer::evaluate_and_save_after(std::int64_t step, std::size_t free_slot) {
   if (!progress_.stopped && progress_.ends_evaluated_epoch(options_.eval_every)) evaluate_now(free_slot);
   // The last step is saved behind the evaluation at the end.
   const bool saves = checkpointer_->due(step) && step < batching_.total_steps;

@@ -51,7 +51,7 @@ class Trainer {
   void train(data::Loader& loader);
   kernels::StepInput step_input(std::int64_t step, const MicroBatch& micro_batch, std::int64_t next_targets);
   bool pauses_after(std::int64_t step, const data::BatchInfo& batch) const;
-  void use_replica_after(std::int64_t step, std::size_t free_slot);
+  void evaluate_and_save_after(std::int64_t step, std::size_t free_slot);
   void step_done(const FinishedStep& step, std::int64_t data_wait_ns);
   void agree_on_cuda_graphs(const StepTiming& timing);
   void first_step_done();
