@@ -128,6 +128,7 @@ kernels::StepInput Trainer::step_input(std::int64_t step, const MicroBatch& micr
           .control = {.next_targets = static_cast<float>(next_targets),
                       .rank = static_cast<float>(session_.world.rank),
                       .stop_requests = stop_request_.made() ? 1.0F : 0.0F,
+                      // Times the rate on the device: the ranks' sum is rank 0's.
                       .learning_rate = session_.is_rank0() ? 1.0F : 0.0F,
                       .samples = static_cast<float>(micro_batch.step_samples)}};
 }
