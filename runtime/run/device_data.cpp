@@ -121,7 +121,7 @@ void fill_store(const Session& session, const TrainingTask& task, std::span<std:
 }
 
 std::size_t pinned_bytes(const kernels::Device& device, const Options& options, const Plan& plan) {
-  if (device.is_cpu() || options.pin_memory == "off") return 0;
+  if (device.is_cpu() || !pins_memory(options)) return 0;
   const std::size_t parts[] = {plan.input_bytes(), plan.target_bytes(), plan.states_bytes()};
   std::size_t batch = 0;
   std::size_t lines = 0;

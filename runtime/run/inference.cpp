@@ -141,7 +141,7 @@ std::optional<Evaluation> Inference::run(const StopRequest& stop_request, const 
       .lengths = lengths_,
       .num_workers = options_.num_workers < 0 ? session_.cores : options_.num_workers,
       .prefetch_factor = options_.prefetch_factor,
-      .pins_memory = options_.pin_memory != "off",
+      .pins_memory = pins_memory(options_),
       .timeout = Seconds(options_.timeout),
       .samples = samples_,
       .source = source_of(options_),

@@ -65,6 +65,7 @@ class Trainer {
   void free_training_memory();
   void write_results(const Summary& summary, const std::vector<NamedTensor>& weights);
   ParameterIO replica() const { return {*session_.device, plans_.full_batch(), *memory_}; }
+  bool scales_gradients() const { return plans_.constraints.compute_dtype == DType::f16; }
   bool made_a_step() const { return startup_ms_ > 0; }  ///< this process, not one before a restart
 
   TrainingTask task_;

@@ -41,7 +41,7 @@ Summary Trainer::finish() {
                   .pinned_bytes = static_cast<std::int64_t>(
                       pinned_bytes(*session_.device, options_, plans_.full_batch())),
                   .stopped = progress_.stopped};
-  if (options_.amp == "fp16") {
+  if (scales_gradients()) {
     summary.applied_updates = replica().applied_updates();
     summary.grad_scale = replica().grad_scaler().scale;
   }
