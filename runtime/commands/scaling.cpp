@@ -54,7 +54,7 @@ std::vector<double> predict_from_here(const comm::World& world, const Options& g
                                       const TrainingTask& task, const std::vector<Cluster>& clusters,
                                       const TcpTimes& tcp, bool has_spare_core) {
   const auto device = open_device(given, world);
-  if (device->is_async()) throw UsageError("--ranks predicts runs on CPUs: add --device cpu");
+  if (!device->is_cpu()) throw UsageError("--ranks predicts runs on CPUs: add --device cpu");
   Options options = given;
   options.amp = amp_on(*device, given.amp);
   const auto node = comm::make_communicator(world, {.timeout = Seconds(options.timeout)});
