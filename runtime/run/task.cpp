@@ -62,7 +62,7 @@ data::DatasetOptions dataset_options(const Options& options, const model::InputS
 /// What a plugin's data set does with its pictures where nothing else is asked for: when options were read,
 /// only those of built-in sets were known.
 void take_transforms(const Registry& registry, data::DatasetOptions& dataset) {
-  if (registry.plugin_of("data set", dataset.name).empty()) return;
+  if (registry.plugin_of(EntryKind::dataset, dataset.name).empty()) return;
   const auto& own = data::find_dataset(registry.datasets(), dataset.name).transforms;
   if (own && dataset.transform.empty()) dataset.transform = own->train;
   if (own && dataset.eval_transform.empty()) dataset.eval_transform = own->eval;
