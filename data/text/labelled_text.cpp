@@ -176,7 +176,7 @@ SampleSpec spec_for(const DatasetOptions& options, const LabelledCorpus& corpus)
   if (options.per_token)
     throw UsageError(
         "labelled-text has a class for each text, and the model wants one for each token: take rnn");
-  SampleSpec spec = window_spec(options.seq_len, false, vocab_size);
+  SampleSpec spec = window_spec(options.seq_len, options.per_token, vocab_size);
   spec.num_classes = std::ssize(corpus.labels);
   return spec;
 }
