@@ -41,8 +41,7 @@ std::int64_t largest_fitting(const Options& options, const TrainingTask& task, c
   if (!free) {
     throw UsageError(
         "--batch-size auto is for GPUs: on a CPU ranks share their memory with all else that runs, and "
-        "caches "
-        "make larger batches no faster; give a number");
+        "caches make larger batches no faster; give a number");
   }
   // Graphs, NCCL's channels and modules that load later are in no plan.
   const std::size_t available = free->bytes - std::min(unplanned_bytes, free->bytes / 16);

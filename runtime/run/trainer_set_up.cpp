@@ -68,8 +68,7 @@ CudaGraphPolicy walks_only(const CudaGraphPolicy& asked) {
   if (asked.from_the_start()) {
     throw UsageError(
         "--cuda-graph on: with several ranks graphs need sequences of one length, and these are padded; "
-        "leave "
-        "it out");
+        "leave it out");
   }
   return {"off", ""};
 }
