@@ -41,7 +41,10 @@ class Trainer {
   const std::filesystem::path& folder() const { return run_directory_.run; }
 
  private:
+  void agree_on_settings();
   void find_checkpoint();
+  void agree_on_plans();
+  void make_replica();
   void set_up_parameters();
   void open_files();
   void print_resumption();
