@@ -39,13 +39,13 @@ ArenaRange filled_part(const ArenaRange& shard) {
 void check_ranges(std::span<const ArenaRange> ranges, const void* owner, std::string_view collective) {
   for (const ArenaRange& range : ranges) {
     if (range.arena == nullptr || range.arena->owner() != owner) {
-      throw std::invalid_argument(fmt::format("{}: the arena is not of this group", collective));
+      throw std::logic_error(fmt::format("{}: the arena is not of this group", collective));
     }
     // Written so that no sum overflows.
     const bool inside = range.first >= 0 && range.count >= 0 && range.first <= range.arena->elements() &&
                         range.count <= range.arena->elements() - range.first;
     if (inside && range.begin_bytes() % cache_line == 0) continue;
-    throw std::invalid_argument(
+    throw std::logic_error(
         fmt::format("{}: {} elements from {} on are not aligned to 64 bytes or not in the arena of {}",
                     collective, range.count, range.first, range.arena->elements()));
   }
@@ -57,7 +57,7 @@ void check_summable_ranges(std::span<const ArenaRange> ranges, const void* owner
   for (const ArenaRange& range : ranges) {
     const DType dtype = range.dtype();
     if (dtype == DType::f32 || dtype == DType::f64 || is_half(dtype)) continue;
-    throw std::invalid_argument(
+    throw std::logic_error(
         fmt::format("{}: floating-point numbers only, these are {}", collective, name_of(dtype)));
   }
 }

@@ -94,7 +94,7 @@ ArenaRange shard_of(const ArenaRange& range, int rank, int ranks);
 /// that.
 ArenaRange filled_part(const ArenaRange& shard);
 
-/// std::invalid_argument, beginning with `collective`, unless every range is in an arena of `owner` and
+/// std::logic_error, beginning with `collective`, unless every range is in an arena of `owner` and
 /// begins on a line.
 void check_ranges(std::span<const ArenaRange> ranges, const void* owner, std::string_view collective);
 /// And unless its elements are floating-point numbers.

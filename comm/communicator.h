@@ -69,7 +69,7 @@ class Communicator {
 
   /// Sums the range over all ranks; this rank's shard of it (`shard_of` with this rank) then holds the sum,
   /// as all_reduce would leave it. Every other element of the range holds what this rank had put there; by
-  /// mpi it may hold the sum.
+  /// mpi it may hold the sum. For optimizers whose states are sharded: no step has one yet.
   virtual ExchangeTiming reduce_scatter(const ArenaRange& range, ExchangeLabel label,
                                         kernels::Stream& stream) = 0;
   /// Copies each rank's shard of the range to all ranks; elements of any type. After a reduce_scatter the

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "comm/make_communicator.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {
@@ -49,8 +50,8 @@ std::string physical_key(const DeviceInfo& device) {
 
 DeviceInfo device_info_of(kernels::Device& device, std::string_view backend) {
   if (device.is_cpu()) return {};
-  const bool may_be_nccl = backend == "auto" || backend == "nccl";
-  return {.gpu = gpu_identity(device), .nccl_problem = may_be_nccl ? nccl_problem() : std::string()};
+  return {.gpu = gpu_identity(device),
+          .nccl_problem = may_use_nccl(backend, device) ? nccl_problem() : std::string()};
 }
 
 std::vector<DeviceInfo> exchange_device_info(Communicator& group, const DeviceInfo& mine) {

@@ -66,6 +66,10 @@ bool spans_nodes(const World& world, const std::string& node) {
   return world.local_size < world.size || (world.size > 1 && !node.empty());
 }
 
+bool may_use_nccl(std::string_view backend, const kernels::Device& device) {
+  return !device.is_cpu() && (backend == "auto" || backend == "nccl");
+}
+
 std::unique_ptr<Communicator> make_communicator(const World& world, const CommOptions& options) {
   const bool by_mpi = options.backend == "mpi";
   if (options.backend == "nccl") refuse_nccl_on_cpu();

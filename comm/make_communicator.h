@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "comm/world/world.h"
 #include "kernels/base/deadline.h"
@@ -34,9 +35,11 @@ struct CommOptions {
 /// Whether the ranks of `world` are on several nodes, or count as such since this one has a name (`node`).
 bool spans_nodes(const World& world, const std::string& node);
 
-/// Connects to the other ranks of `world` and returns the group. With one rank nothing is
-/// opened. Arenas are in host memory. UsageError for an
-/// unknown backend, CommError when ranks do not come within the timeout.
+/// Whether ranks that compute on `device` may exchange by NCCL with this --backend, as far as one rank knows.
+bool may_use_nccl(std::string_view backend, const kernels::Device& device);
+
+/// Connects to the other ranks of `world` and returns the group. With one rank nothing is opened. Arenas are
+/// in host memory. UsageError for an unknown backend, CommError when ranks do not come within the timeout.
 std::unique_ptr<Communicator> make_communicator(const World& world, const CommOptions& options);
 
 /// The same for ranks that compute on `device`, which outlives the group: arenas are in its memory. On GPUs

@@ -154,71 +154,104 @@ const std::vector<DatasetEntry>& datasets() {
   static const TransformLists as_they_are{};
   static const PictureKind grey{.channels = 1, .size = idx_picture_size};
   static const PictureKind photographs{};
-  static const TransformLists imagenet{"random-resized-crop=224,flip,normalise=imagenet",
-                                       "resize=256,crop=224,normalise=imagenet"};
+  static const TransformLists imagenet{.train = "random-resized-crop=224,flip,normalise=imagenet",
+                                       .eval = "resize=256,crop=224,normalise=imagenet"};
+  static const TransformLists cifar{.train = "pad-crop=4,flip,normalise=cifar10",
+                                    .eval = "normalise=cifar10"};
   static const std::vector<DatasetEntry> entries{
-      {"fashion-mnist",
-       "60000 + 10000 images of clothes, 1x28x28, 10 classes (package dataset-fashion-mnist, or --download)",
-       open_fashion_mnist, idx_spec, as_they_are,
-       [](const DatasetOptions&) -> std::vector<std::string> {
+      {.name = "fashion-mnist",
+       .what = "60000 + 10000 images of clothes, 1x28x28, 10 classes (package dataset-fashion-mnist, or "
+               "--download)",
+       .open = open_fashion_mnist,
+       .spec = idx_spec,
+       .transforms = as_they_are,
+       .class_names = [](const DatasetOptions&) -> std::vector<std::string> {
          return {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
                  "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot"};
        },
-       grey, true},
-      {"mnist",
-       "60000 + 10000 handwritten digits, 1x28x28, 10 classes; --data-dir holds its four IDX files, or "
-       "--download",
-       open_mnist, idx_spec, as_they_are,
-       [](const DatasetOptions&) -> std::vector<std::string> {
+       .pictures = grey,
+       .can_download = true},
+      {.name = "mnist",
+       .what = "60000 + 10000 handwritten digits, 1x28x28, 10 classes; --data-dir holds its four IDX files, "
+               "or --download",
+       .open = open_mnist,
+       .spec = idx_spec,
+       .transforms = as_they_are,
+       .class_names = [](const DatasetOptions&) -> std::vector<std::string> {
          return {"0 - zero", "1 - one", "2 - two",   "3 - three", "4 - four",
                  "5 - five", "6 - six", "7 - seven", "8 - eight", "9 - nine"};
        },
-       grey, true},
-      {"cifar10",
-       "50000 + 10000 photographs, 3x32x32, 10 classes; --data-dir holds its batches (-bin, -py or their "
-       ".tar.gz), or --download",
-       open_cifar10_of, cifar10_spec,
-       TransformLists{"pad-crop=4,flip,normalise=cifar10", "normalise=cifar10"}, cifar10_class_names_of,
-       PictureKind{.size = cifar_picture_size}, true},
-      {"image-folder",
-       "JPEG and PNG pictures in a folder for each class, below train and val if there are; also --dataset "
-       "DIR",
-       open_image_folder_of, image_folder_spec, imagenet, image_folder_class_names, photographs, false,
-       splits_note, nullptr, true},
-      {"shards",
-       "JPEG and PNG pictures and classes (.cls) in tar files of WebDataset; also --dataset FILE.tar or DIR",
-       open_shards_of, shards_spec, imagenet, shard_class_names_of, photographs, false, splits_note},
-      {"synthetic",
-       "random samples of any --image-shape and --num-classes, or of --seq-len tokens below --vocab-size, at "
-       "almost no cost",
-       make_synthetic, synthetic_spec},
-      {"text",
-       "characters of --data-dir FILE.txt (UTF-8; its last tenth is evaluated), or of a folder's "
-       "train*.txt and val*.txt",
-       open_text, text_spec, std::nullopt, text_class_names, std::nullopt, false,
-       [](const DatasetOptions& options) { return note_on(split_files(options, ".txt")); }, text_class_names},
-      {"tokens",
-       "token ids of --data-dir FILE.bin as nanoGPT, llm.c or Megatron-LM (.idx beside it) write them, and "
-       "val.bin beside train.bin, or the last tenth, to evaluate",
-       open_tokens, tokens_spec, std::nullopt, nullptr, std::nullopt, false,
-       [](const DatasetOptions& options) { return note_on(token_files(options)); }},
-      {"labelled-text",
-       "texts and their classes: lines 'label TAB text' of --data-dir FILE.tsv, or a folder of .txt "
-       "files for each class",
-       open_labelled_text, labelled_text_spec, std::nullopt, labelled_text_class_names, std::nullopt, false,
-       labelled_text_note, labelled_text_token_names, true},
-      {"parallel-text",
-       "lines of --data-dir FILE.src and their translations in FILE.tgt, or in --target-file FILE",
-       open_parallel_text, parallel_text_spec, std::nullopt, parallel_text_class_names, std::nullopt, false,
-       [](const DatasetOptions& options) { return note_on(split_files(options, ".src")); },
-       parallel_text_token_names},
-      {"tensors",
-       "tensors 'inputs' (or 'src' and 'tgt') and 'targets' of --data-dir FILE.safetensors; for rnn and lstm "
-       "'h0' and 'c0' (N, layers, hidden)",
-       open_tensors_of,
-       [](const DatasetOptions& options) { return open_tensors_of(options, Split::train)->spec(); },
-       std::nullopt, nullptr, std::nullopt, false,
-       [](const DatasetOptions&) -> std::string {
+       .pictures = grey,
+       .can_download = true},
+      {.name = "cifar10",
+       .what = "50000 + 10000 photographs, 3x32x32, 10 classes; --data-dir holds its batches (-bin, -py or "
+               "their .tar.gz), or --download",
+       .open = open_cifar10_of,
+       .spec = cifar10_spec,
+       .transforms = cifar,
+       .class_names = cifar10_class_names_of,
+       .pictures = PictureKind{.size = cifar_picture_size},
+       .can_download = true},
+      {.name = "image-folder",
+       .what = "JPEG and PNG pictures in a folder for each class, below train and val if there are; also "
+               "--dataset DIR",
+       .open = open_image_folder_of,
+       .spec = image_folder_spec,
+       .transforms = imagenet,
+       .class_names = image_folder_class_names,
+       .pictures = photographs,
+       .note = splits_note,
+       .numbers_classes_by_name = true},
+      {.name = "shards",
+       .what = "JPEG and PNG pictures and classes (.cls) in tar files of WebDataset; also --dataset FILE.tar "
+               "or DIR",
+       .open = open_shards_of,
+       .spec = shards_spec,
+       .transforms = imagenet,
+       .class_names = shard_class_names_of,
+       .pictures = photographs,
+       .note = splits_note},
+      {.name = "synthetic",
+       .what = "random samples of any --image-shape and --num-classes, or of --seq-len tokens below "
+               "--vocab-size, at almost no cost",
+       .open = make_synthetic,
+       .spec = synthetic_spec},
+      {.name = "text",
+       .what = "characters of --data-dir FILE.txt (UTF-8; its last tenth is evaluated), or of a folder's "
+               "train*.txt and val*.txt",
+       .open = open_text,
+       .spec = text_spec,
+       .class_names = text_class_names,
+       .note = [](const DatasetOptions& options) { return note_on(split_files(options, ".txt")); },
+       .token_names = text_class_names},
+      {.name = "tokens",
+       .what = "token ids of --data-dir FILE.bin as nanoGPT, llm.c or Megatron-LM (.idx beside it) write "
+               "them, and val.bin beside train.bin, or the last tenth, to evaluate",
+       .open = open_tokens,
+       .spec = tokens_spec,
+       .note = [](const DatasetOptions& options) { return note_on(token_files(options)); }},
+      {.name = "labelled-text",
+       .what = "texts and their classes: lines 'label TAB text' of --data-dir FILE.tsv, or a folder of .txt "
+               "files for each class",
+       .open = open_labelled_text,
+       .spec = labelled_text_spec,
+       .class_names = labelled_text_class_names,
+       .note = labelled_text_note,
+       .token_names = labelled_text_token_names,
+       .numbers_classes_by_name = true},
+      {.name = "parallel-text",
+       .what = "lines of --data-dir FILE.src and their translations in FILE.tgt, or in --target-file FILE",
+       .open = open_parallel_text,
+       .spec = parallel_text_spec,
+       .class_names = parallel_text_class_names,
+       .note = [](const DatasetOptions& options) { return note_on(split_files(options, ".src")); },
+       .token_names = parallel_text_token_names},
+      {.name = "tensors",
+       .what = "tensors 'inputs' (or 'src' and 'tgt') and 'targets' of --data-dir FILE.safetensors; for rnn "
+               "and lstm 'h0' and 'c0' (N, layers, hidden)",
+       .open = open_tensors_of,
+       .spec = [](const DatasetOptions& options) { return open_tensors_of(options, Split::train)->spec(); },
+       .note = [](const DatasetOptions&) -> std::string {
          return "evaluated are the samples that are trained on; `trainer eval RUN --data-dir FILE` scores "
                 "others";
        }},

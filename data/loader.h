@@ -48,7 +48,6 @@ struct LoaderOptions {
   /// Rows of a batch are cut to the least of these that holds the longest, in a step that is smaller than
   /// others to the greatest; rising (`batch_lengths`). Empty: rows are whole.
   std::vector<std::int64_t> lengths{};
-  bool drop_last_batch = false;
   int workers = 1;          ///< 0: `next` fills the batch itself
   int prefetch_factor = 2;  ///< batches ahead per worker, at least; tiny batches are prefetched deeper
   std::int64_t first_epoch = 0;

@@ -11,7 +11,6 @@ namespace lockstep::data {
 BatchQueue::BatchQueue(Loader::Indices indices, const LoaderOptions& options)
     : indices_(std::move(indices)),
       batch_size_(options.batch_size),
-      drop_last_batch_(options.drop_last_batch),
       next_epoch_(options.first_epoch),
       skipped_batches_(options.first_batch) {
   if (options.epochs) end_epoch_ = options.first_epoch + *options.epochs;
@@ -36,7 +35,7 @@ std::shared_ptr<const EpochOrder> BatchQueue::make_order(std::int64_t epoch) con
     order->indices = std::move(drawn.indices);
     order->padding = drawn.padding;
     const std::int64_t samples = std::ssize(order->indices);
-    order->batches = (samples + (drop_last_batch_ ? 0 : batch_size_ - 1)) / batch_size_;
+    order->batches = (samples + batch_size_ - 1) / batch_size_;
     if (order->batches == 0 && !end_epoch_) {
       throw UsageError(
           fmt::format("{} samples make no batch of {}: give a smaller --batch-size", samples, batch_size_));

@@ -52,7 +52,6 @@ class BatchQueue {
 
   Loader::Indices indices_;
   std::int64_t batch_size_;
-  bool drop_last_batch_;
   std::int64_t next_epoch_;
   std::optional<std::int64_t> end_epoch_;
 

@@ -65,8 +65,8 @@ struct TokenRows {
   bool padded = false;                ///< some row has padding
 };
 
-/// DataError for what is none, below `vocab_size` if that is not 0, for a row without
-/// any, and for padding that is followed by a token.
+/// DataError for what is none, below `vocab_size` if that is not 0, for a row without any, and for padding
+/// that is followed by a token.
 TokenRows read_tokens(const fs::path& path, const Tensor& tensor, std::int64_t vocab_size) {
   const std::int64_t most = vocab_size > 0 ? vocab_size : most_classes;
   const std::int64_t columns = tensor.shape[1];

@@ -11,6 +11,7 @@ namespace lockstep::kernels {
 struct DepthwisePicture;
 struct DepthwiseRow;
 
+/// Pairs are of rows and columns: {h, w}.
 struct Conv2dGeometry {
   std::array<std::int64_t, 2> stride{1, 1};
   std::array<std::int64_t, 2> padding{0, 0};
@@ -93,6 +94,7 @@ struct Conv2d {
   double flops(TypeSpan in, TypeSpan out) const { return conv2d_flops(out[y].shape, in[w].shape); }
 };
 
+/// dy: (N, O, H', W'); w: (O, C / groups, KH, KW); dx: (N, C, H, W).
 struct Conv2dBackwardData {
   static constexpr std::string_view name = "conv2d_backward_data";
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;
@@ -116,7 +118,8 @@ struct Conv2dBackwardData {
   double flops(TypeSpan in, TypeSpan) const { return conv2d_flops(in[dy].shape, in[w].shape); }
 };
 
-/// db may be left out. dw and db may be f32 whatever x and dy are.
+/// x: (N, C, H, W); dy: (N, O, H', W'); dw: (O, C / groups, KH, KW); db: (O), may be left out. dw and db may
+/// be f32 whatever x and dy are.
 struct Conv2dBackwardWeights {
   static constexpr std::string_view name = "conv2d_backward_weights";
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;

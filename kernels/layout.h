@@ -79,6 +79,11 @@ struct KernelIo {
 
 LOCKSTEP_API Types types_of(std::span<const TensorDesc> tensors);
 
+/// Of an operand that may be left out: f32 then.
+inline DType dtype_of(std::span<const TensorDesc> operands, std::size_t at) {
+  return at < operands.size() ? operands[at].dtype : DType::f32;
+}
+
 /// (N, C, H, W) with the channels of a pixel side by side, and (O, C, KH, KW) likewise: the layout that
 /// tensor cores read.
 Layout channels_last(const Shape& shape);

@@ -75,6 +75,7 @@ struct Linear {
   }
 };
 
+/// dx = dy w. dy: (..., O), w: (O, I), dx: (..., I); or dy: (N, O), w: (O, C, H, W), dx: (N, C, H, W).
 struct LinearBackwardData {
   static constexpr std::string_view name = "linear_backward_data";
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;
@@ -99,7 +100,8 @@ struct LinearBackwardData {
   double flops(TypeSpan in, TypeSpan out) const { return matmul_size(out[dx].shape, in[w].shape).flops(); }
 };
 
-/// db may be left out. dw and db may be f32 whatever x and dy are.
+/// dw = dy^T x, db the sum of dy's rows, with the shapes of w and b. db may be left out. dw and db may be f32
+/// whatever x and dy are.
 struct LinearBackwardWeights {
   static constexpr std::string_view name = "linear_backward_weights";
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;

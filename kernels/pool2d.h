@@ -9,6 +9,7 @@ namespace lockstep::kernels {
 
 struct PoolPlane;
 
+/// Pairs are of rows and columns: {h, w}.
 struct Pool2dGeometry {
   std::array<std::int64_t, 2> kernel{0, 0};
   std::array<std::int64_t, 2> stride{1, 1};
@@ -41,6 +42,7 @@ struct Pool2dGeometry {
   }
 };
 
+/// The greatest element of each window, of which padding is no part. x: (N, C, H, W); y: (N, C, H', W').
 struct MaxPool2d {
   static constexpr std::string_view name = "max_pool2d";
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;
@@ -100,6 +102,7 @@ struct AvgPool2d {
   Types infer(TypeSpan in) const { return geometry.infer(in); }
 };
 
+/// Each pixel of dx sums what its windows give it. dy: (N, C, H', W'); dx: (N, C, H, W).
 struct AvgPool2dBackward {
   static constexpr std::string_view name = "avg_pool2d_backward";
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;

@@ -10,9 +10,9 @@ namespace lockstep::kernels {
 
 /// Windows of tokens as a step's inputs and targets, i64, as data/text/windows.h makes them itself: inputs
 /// (N, length), behind a shorter window padding; targets (N, length), what follows each token, or (N), what
-/// follows the last. A row of `windows` (N, 2) i64 is a KeptSample: its first
-/// token, and how many of its tokens another one follows, fewer than all at a text's end. `stored` (tokens,
-/// width) u8 has unsigned numbers of `width` bytes.
+/// follows the last. A row of `windows` (N, 2) i64 is a KeptSample: its first token, and how many of its
+/// tokens another one follows, fewer than all at a text's end. `stored` (tokens, width) u8 has unsigned
+/// numbers of `width` bytes.
 struct GatherWindows {
   static constexpr std::string_view name = "gather_windows";
   static constexpr LayoutRule layouts = LayoutRule::row_major;

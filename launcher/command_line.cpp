@@ -150,12 +150,12 @@ std::string pet_name(std::string option) {
 }
 
 std::vector<po::option> from_environment(const po::options_description& all,
-                                         const EnvironmentLookup& environment) {
+                                         const comm::Environment& environment) {
   std::vector<po::option> options;
   for (const auto& option : all.options()) {
     const std::string& name = option->long_name();
     if (name == "help" || name == "version") continue;
-    if (auto value = environment(pet_name(name))) options.emplace_back(name, Arguments{*value});
+    if (auto value = environment(pet_name(name).c_str())) options.emplace_back(name, Arguments{*value});
   }
   return options;
 }
@@ -174,7 +174,7 @@ void store(po::variables_map& values, const po::options_description& all, std::v
 
 }  // namespace
 
-CommandLine read_command_line(const Arguments& arguments, const EnvironmentLookup& environment) {
+CommandLine read_command_line(const Arguments& arguments, const comm::Environment& environment) {
   const po::options_description all = describe();
   Split front = split(all, arguments);
   CommandLine result;

@@ -18,6 +18,6 @@ struct CommandLine {
 /// Our options in front of PROGRAM, then PET_<NAME> variables, then defaults. UsageError for an unknown
 /// option, with what to type instead (`words.h`, or the nearest ones), or a value of the wrong kind.
 CommandLine read_command_line(const std::vector<std::string>& arguments,
-                              const EnvironmentLookup& environment);
+                              const comm::Environment& environment);
 
 }  // namespace lockstep::launcher

@@ -1,7 +1,6 @@
 #include "launcher/cores.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <string_view>
 #include <system_error>
@@ -130,9 +129,7 @@ int count_ranks(const std::string& wanted, const Cores& cores, int devices) {
   }
 }
 
-std::vector<CpuList> choose_slices(const Cores& cores, int ranks, const std::string& threads,
-                                   const NumaNodes& nodes) {
-  const int omp_threads = std::atoi(threads.c_str());
+std::vector<CpuList> choose_slices(const Cores& cores, int ranks, int omp_threads, const NumaNodes& nodes) {
   if (!nodes.matter()) return slice_cores(cores, ranks, omp_threads);
   return match_to_gpus(slice_cores(group_by_node(cores, nodes), ranks, omp_threads), nodes);
 }

@@ -34,10 +34,9 @@ std::vector<CpuList> match_to_gpus(std::vector<CpuList> slices, const NumaNodes&
 /// any, else per core. DeviceError for gpu without one, UsageError for anything else.
 int count_ranks(const std::string& wanted, const Cores& cores, int devices);
 
-/// The slices to bind the ranks to, near their GPUs where there are nodes to choose from. `threads`:
-/// OMP_NUM_THREADS, may be empty.
-std::vector<CpuList> choose_slices(const Cores& cores, int ranks, const std::string& threads,
-                                   const NumaNodes& nodes);
+/// The slices to bind the ranks to, near their GPUs where there are nodes to choose from. `omp_threads`: as
+/// `slice_cores` has it.
+std::vector<CpuList> choose_slices(const Cores& cores, int ranks, int omp_threads, const NumaNodes& nodes);
 
 /// The line at the start: "2 ranks on 2 cores: 1 thread each, bound to cores 0 | 1". `threads` as the user
 /// set it, or empty.

@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <ctime>
 #include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "comm/world/environment.h"
 #include "kernels/base/error.h"
 #include "kernels/base/gpus.h"
 #include "kernels/base/host.h"
@@ -32,17 +31,6 @@
 
 namespace lockstep::launcher {
 namespace {
-
-std::int64_t boot_time_ns() {
-  timespec now = {};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
-
-std::optional<std::string> variable(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value ? std::optional<std::string>(value) : std::nullopt;
-}
 
 std::vector<std::string> own_environment() {
   std::vector<std::string> variables;
@@ -114,13 +102,13 @@ std::vector<RankFacts> collect_facts(const std::vector<Worker>& workers, const L
 }
 
 /// How a start of all ranks ended.
-struct Ending {
-  std::optional<ExitStatus> cause;  ///< none: well
+struct RunOutcome {
+  std::optional<ExitStatus> root_cause;  ///< none: it ended well
   std::string report;
 };
 
-Ending ending_of(std::vector<ExitStatus> statuses, const std::vector<Worker>& workers, const LogFolder& logs,
-                 const Job& job, std::optional<int> passed_on) {
+RunOutcome outcome_of(std::vector<ExitStatus> statuses, const std::vector<Worker>& workers,
+                      const LogFolder& logs, const Job& job, std::optional<int> passed_on) {
   for (ExitStatus& status : statuses) status.told_code = error_code(logs.error_file(status.rank));
   const std::optional<ExitStatus> cause = root_cause(statuses);
   if (!cause) return {};
@@ -128,8 +116,9 @@ Ending ending_of(std::vector<ExitStatus> statuses, const std::vector<Worker>& wo
 }
 
 /// After a failure that need not come again, unless the run was told to stop.
-bool starts_again(const Ending& ending, const Job& job, bool told_to_stop, Signals& signals) {
-  if (!ending.cause || !ending.cause->failed() || ending.cause->would_fail_again()) return false;
+bool starts_again(const RunOutcome& outcome, const Job& job, bool told_to_stop, Signals& signals) {
+  const std::optional<ExitStatus>& cause = outcome.root_cause;
+  if (!cause || !cause->failed() || cause->would_fail_again()) return false;
   return job.restart < job.max_restarts && !told_to_stop &&
          std::ranges::none_of(signals.read(), asks_to_stop);
 }
@@ -139,13 +128,13 @@ int launch(const Options& options, std::int64_t start_ns) {
   const int gpus = count_devices();
   const int ranks = count_ranks(options.nproc_per_node, cores, gpus);
   check_local_ranks(options, ranks);
-  const Command command = find_command(options, own_folder(), variable("PATH").value_or("/usr/bin:/bin"));
+  const comm::Environment environment = comm::process_environment();
+  const Command command = find_command(options, own_folder(), environment("PATH").value_or("/usr/bin:/bin"));
   Job job = describe_job(options, cores, ranks, gpus, start_ns);
-  const std::string threads = variable("OMP_NUM_THREADS").value_or("");
   const std::vector<CpuList> slices =
       !options.binds ? std::vector<CpuList>{}
-                     : choose_slices(cores, ranks, threads,
-                                     find_numa_nodes(variable("CUDA_VISIBLE_DEVICES").value_or("")));
+                     : choose_slices(cores, ranks, comm::omp_threads(environment),
+                                     find_numa_nodes(environment("CUDA_VISIBLE_DEVICES").value_or("")));
 
   std::set<pid_t> foreign = ProcessTree::own_descendants();
   const Reaper reaper;
@@ -155,7 +144,9 @@ int launch(const Options& options, std::int64_t start_ns) {
   LogFolder logs(options, job.run_id, ranks);
   Output output(options, logs, job.first_rank(), ranks);
   Signals signals(options.signals);
-  output.show_line(fmt::format("launch: {}{}\n", node_words(job), start_line(cores, slices, ranks, threads)));
+  output.show_line(
+      fmt::format("launch: {}{}\n", node_words(job),
+                  start_line(cores, slices, ranks, environment("OMP_NUM_THREADS").value_or(""))));
   if (options.redirects.any() || options.tee.any())
     output.show_line(fmt::format("launch: logs in {}\n", logs.root().string()));
 
@@ -163,21 +154,21 @@ int launch(const Options& options, std::int64_t start_ns) {
     std::vector<Worker> workers = start_workers(command, job, logs, slices, reaper, output);
     Supervisor supervisor(workers, foreign, reaper, signals, output, Seconds(options.shutdown_timeout));
     std::vector<ExitStatus> statuses = supervisor.run();
-    const Ending ending = ending_of(std::move(statuses), workers, logs, job, supervisor.passed_on());
-    if (!starts_again(ending, job, supervisor.told_to_stop(), signals)) {
-      supervisor.finish_output(ending.report);
-      return ending.cause ? ending.cause->exit_code() : 0;
+    const RunOutcome outcome = outcome_of(std::move(statuses), workers, logs, job, supervisor.passed_on());
+    if (!starts_again(outcome, job, supervisor.told_to_stop(), signals)) {
+      supervisor.finish_output(outcome.report);
+      return outcome.root_cause ? outcome.root_cause->exit_code() : 0;
     }
     ++job.restart;
-    job.start_ns = boot_time_ns();
+    job.start_ns = boottime_ns();
     output.show_line(fmt::format("{}launch: starts all ranks of this node again, {} of {} times\n",
-                                 ending.report, job.restart, job.max_restarts));
+                                 outcome.report, job.restart, job.max_restarts));
     logs.begin_attempt(job.restart);
   }
 }
 
 int run(const std::vector<std::string>& arguments, std::int64_t start_ns) {
-  const Options options = parse_options(arguments, variable);
+  const Options options = parse_options(arguments, comm::process_environment());
   if (options.help) {
     std::fputs(help_text().c_str(), stdout);
   } else if (options.version) {
@@ -197,7 +188,7 @@ int fail(const std::exception& error, ExitCode code) {
 }  // namespace lockstep::launcher
 
 int main(int argc, char** argv) {
-  const std::int64_t start_ns = lockstep::launcher::boot_time_ns();
+  const std::int64_t start_ns = lockstep::boottime_ns();
   lockstep::fill_standard_streams();
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away ends no rank's watch
   std::signal(SIGXFSZ, SIG_IGN);  // nor does a log that `ulimit -f` cuts

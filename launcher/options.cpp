@@ -169,7 +169,7 @@ bool StreamChoice::has(int local_rank, int stream) const {
   return ((own == ranks_.end() ? all_ : own->second) & stream) != 0;
 }
 
-Options parse_options(const Arguments& arguments, const EnvironmentLookup& environment) {
+Options parse_options(const Arguments& arguments, const comm::Environment& environment) {
   CommandLine line = read_command_line(arguments, environment);
   const po::variables_map& values = line.values;
   Options options;

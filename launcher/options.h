@@ -1,14 +1,12 @@
 #pragma once
 
-#include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
-namespace lockstep::launcher {
+#include "comm/world/environment.h"
 
-using EnvironmentLookup = std::function<std::optional<std::string>(const std::string& name)>;
+namespace lockstep::launcher {
 
 /// Which of a worker's streams: bit 0 stdout, bit 1 stderr; torchrun's "3", or per local rank "0:1,1:2".
 class StreamChoice {
@@ -61,7 +59,7 @@ struct Options {
 
 /// Reads `arguments` (without the program's own name) and, for what they leave open, PET_<NAME> variables.
 /// UsageError for an unknown option (with the nearest one), a bad value, or what this version cannot do.
-Options parse_options(const std::vector<std::string>& arguments, const EnvironmentLookup& environment);
+Options parse_options(const std::vector<std::string>& arguments, const comm::Environment& environment);
 
 /// UsageError for an option that names a local rank beyond the `ranks` of this node: a rank's output would be
 /// lost without a word.

@@ -92,7 +92,10 @@ struct PoolOptions {
   std::int64_t stride = 0;  ///< 0: as the kernel
   std::int64_t padding = 0;
 };
+/// x (N, C, H, W). What is left at the bottom and right of the last whole window is dropped (PyTorch's
+/// ceil_mode=False).
 LOCKSTEP_API Tensor max_pool2d(Tensor x, PoolOptions options = {});
+/// The same; padding counts as zeros.
 LOCKSTEP_API Tensor avg_pool2d(Tensor x, PoolOptions options = {});
 /// nn.AdaptiveAvgPool2d: (N, C, H, W) to (N, C, out_h, out_w); 1 and 1 average each channel.
 LOCKSTEP_API Tensor adaptive_avg_pool2d(Tensor x, std::int64_t out_h, std::int64_t out_w);

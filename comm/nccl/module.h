@@ -24,8 +24,6 @@ inline AbiIdentity nccl_module_identity() {
                                ExchangeLabel, WatchHooks, World>());
 }
 
-/// The type of the symbol `lockstep_nccl_module`.
-using NcclModuleEntry = const NcclModule* (*)();
 inline constexpr const char* nccl_module_symbol = "lockstep_nccl_module";
 
 }  // namespace lockstep::comm

@@ -37,7 +37,7 @@ ncclDataType_t nccl_type(DType dtype) {
     case DType::u8:
       return ncclUint8;
   }
-  throw std::invalid_argument("NCCL has no such type");
+  throw std::logic_error("NCCL has no such type");
 }
 
 /// Makes `call` for each of `all` until one is refused. Between ncclGroupStart and ncclGroupEnd no call waits

@@ -11,10 +11,9 @@
 namespace lockstep::comm {
 
 /// Sums by NCCL on the GPUs. A collective returns once it is on its stream, with a timing of zeros, which
-/// `take_timing` tells once it is done; `wait`
-/// notices what a stream cannot tell: a lost peer, an error of NCCL's, a deadline. Failures are agreed on
-/// through the inner group; then every rank aborts its own communicator, from a thread that is in no call of
-/// NCCL's, so that no kernel waits for ever.
+/// `take_timing` tells once it is done; `wait` notices what a stream cannot tell: a lost peer, an error of
+/// NCCL's, a deadline. Failures are agreed on through the inner group; then every rank aborts its own
+/// communicator, from a thread that is in no call of NCCL's, so that no kernel waits for ever.
 class NcclCommunicator final : public DecoratedCommunicator {
  public:
   NcclCommunicator(std::unique_ptr<Communicator> inner, kernels::Device& device, Seconds timeout);

@@ -39,7 +39,6 @@ FrameReader::Status FrameReader::next(Frame& frame, std::size_t most_bytes) {
   if (little_endian(buffer_, 0, 4) != frame_magic) {
     problem_ = "not Lockstep's protocol";
   } else if (version != store_protocol_version) {
-    is_other_version_ = true;
     problem_ = fmt::format("it runs Lockstep protocol {}, this is {}: use the same version on all nodes",
                            version, store_protocol_version);
   } else if (type < static_cast<std::uint64_t>(Frame::Type::hello) ||

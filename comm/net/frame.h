@@ -58,8 +58,6 @@ class FrameReader {
   /// of more than `most_bytes`; the stream is of no further use and `problem` tells why.
   Status next(Frame& frame, std::size_t most_bytes = most_payload_bytes);
   const std::string& problem() const { return problem_; }
-  /// Whether the problem is another version of this protocol.
-  bool is_other_version() const { return is_other_version_; }
 
   /// How many bytes the next frame still lacks, as far as can be told: reading no more than these never takes
   /// bytes of the frame behind it.
@@ -68,7 +66,6 @@ class FrameReader {
  private:
   std::string buffer_;
   std::string problem_;
-  bool is_other_version_ = false;
 };
 
 /// Writes the fields of a payload, one after the other.

@@ -219,13 +219,6 @@ std::string local_address(int socket) {
   return numeric_host(address, length);
 }
 
-std::string peer_name(int socket) {
-  sockaddr_storage address{};
-  socklen_t length = sizeof(address);
-  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address), &length) != 0) return "?";
-  return endpoint_name(numeric_host(address, length), port_in(address));
-}
-
 std::string endpoint_name(const std::string& address, int port) {
   const bool is_ipv6 = address.find(':') != std::string::npos;
   return is_ipv6 ? fmt::format("[{}]:{}", address, port) : fmt::format("{}:{}", address, port);

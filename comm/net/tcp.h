@@ -78,8 +78,7 @@ int local_port(int socket);
 /// "10.0.0.1" or "fe80::1%eth0": the address of this end of a connection.
 std::string local_address(int socket);
 
-/// "10.0.0.1:2345" or "[::1]:2345" of the other end.
-std::string peer_name(int socket);
+/// "10.0.0.1:2345" or "[::1]:2345".
 std::string endpoint_name(const std::string& address, int port);
 
 /// After `closed` errno is 0 when the other end closed in order, else what broke the connection.

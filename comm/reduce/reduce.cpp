@@ -27,13 +27,13 @@ RankRange right_of(RankRange range) {
 /// Lists the leaves of `range` in order, each with the merges that follow it.
 void list_merges(RankRange range, std::span<const RankRange>& parts, std::vector<std::uint8_t>& merges) {
   if (parts.empty() || parts.front().first != range.first)
-    throw std::invalid_argument("ReductionTree: ranks are missing");
+    throw std::logic_error("ReductionTree: ranks are missing");
   if (parts.front() == range) {
     parts = parts.subspan(1);
     merges.push_back(0);
     return;
   }
-  if (range.size() == 1) throw std::invalid_argument("ReductionTree: a part is no whole subtree");
+  if (range.size() == 1) throw std::logic_error("ReductionTree: a part is no whole subtree");
   list_merges(left_of(range), parts, merges);
   list_merges(right_of(range), parts, merges);
   ++merges.back();
@@ -170,7 +170,7 @@ ReductionTree::ReductionTree(int ranks) : ReductionTree(ranks, single_ranks(rank
 
 ReductionTree::ReductionTree(int ranks, std::span<const RankRange> parts) {
   list_merges({0, ranks}, parts, merges_);
-  if (!parts.empty()) throw std::invalid_argument("ReductionTree: more parts than ranks");
+  if (!parts.empty()) throw std::logic_error("ReductionTree: more parts than ranks");
 }
 
 std::vector<RankRange> whole_subtrees(int ranks, std::span<const int> members) {
@@ -183,7 +183,7 @@ void reduce(DType dtype, const ReductionTree& tree, std::span<const ReduceInput>
             std::span<std::byte* const> outputs, std::size_t count) {
   if (dtype == DType::f64) return sum_blocks<double>(dtype, tree, operands, outputs, count);
   if (dtype == DType::f32 || is_half(dtype)) return sum_blocks<float>(dtype, tree, operands, outputs, count);
-  throw std::invalid_argument("reduce: floating-point numbers only");
+  throw std::logic_error("reduce: floating-point numbers only");
 }
 
 }  // namespace lockstep::comm

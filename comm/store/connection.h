@@ -46,9 +46,8 @@ class Table {
   std::map<std::string, std::string> values_;
 };
 
-/// The server's side of one authenticated client. It has one request at
-/// a time: the next is read when the reply to the last is sent, so a client cannot make the server collect
-/// replies.
+/// The server's side of one authenticated client. It has one request at a time: the next is read when the
+/// reply to the last is sent, so a client cannot make the server collect replies.
 class Connection {
  public:
   /// `peer`: where the client is.

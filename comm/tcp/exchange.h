@@ -3,7 +3,9 @@
 #include <poll.h>
 
 #include <cstddef>
+#include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/reduce/reduce.h"
@@ -15,8 +17,13 @@
 namespace lockstep::comm {
 
 /// Why an exchange between nodes stopped: these ranks closed their connection, left, or were silent.
-struct PeerTrouble {
+struct PeerTrouble : std::exception {
   enum class Kind { lost, left, silent };
+
+  PeerTrouble(Kind of, std::vector<int> with, std::string because)
+      : kind(of), ranks(std::move(with)), problem(std::move(because)) {}
+  const char* what() const noexcept override { return "an exchange between nodes stopped"; }
+
   Kind kind;
   std::vector<int> ranks;
   std::string problem;  ///< lost: what broke the connection; empty: the other end closed it

@@ -54,7 +54,6 @@ bool Link::receive_some(const std::function<std::byte*(const ChunkHeader&)>& pla
     std::size_t got = 0;
     const Transfer transfer = channel_.receive_some({to, bytes_missing()}, got);
     if (transfer != Transfer::some) return transfer == Transfer::nothing_yet;
-    received_bytes_ += got;
     received_ += got;
   }
 }

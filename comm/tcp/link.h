@@ -64,8 +64,8 @@ class Link {
   /// then the peer sees the connection break off.
   void say_goodbye() noexcept;
 
+  /// Of headers and chunks; for tests.
   std::uint64_t sent_bytes() const { return sent_bytes_; }
-  std::uint64_t received_bytes() const { return received_bytes_; }
 
  private:
   struct Outgoing {
@@ -86,7 +86,6 @@ class Link {
   std::byte* place_ = nullptr;
   int gathered_bytes_ = 1;  ///< the socket's SO_RCVLOWAT
   std::uint64_t sent_bytes_ = 0;
-  std::uint64_t received_bytes_ = 0;
 };
 
 }  // namespace lockstep::comm

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -16,6 +17,11 @@ Environment process_environment() {
     if (value == nullptr) return std::nullopt;
     return value;
   };
+}
+
+int omp_threads(const Environment& environment) {
+  const auto text = environment("OMP_NUM_THREADS");
+  return text ? std::max(0, std::atoi(text->c_str())) : 0;
 }
 
 std::string Variables::text_or(const char* name, std::string otherwise) const {

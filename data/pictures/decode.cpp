@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "data/files/fail.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 
@@ -21,10 +22,6 @@ constexpr std::array png_begin{std::byte{0x89}, std::byte{'P'}, std::byte{'N'}, 
 
 bool begins_with(std::span<const std::byte> bytes, std::span<const std::byte> magic) {
   return bytes.size() >= magic.size() && std::ranges::equal(bytes.first(magic.size()), magic);
-}
-
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& reason) {
-  throw DataError(fmt::format("{}: {}", path.string(), reason));
 }
 
 /// In any case.
@@ -68,7 +65,7 @@ std::unique_ptr<PictureReader> open_picture_file(const std::filesystem::path& pa
     const ssize_t count = ::read(fd.get(), bytes.data() + done, bytes.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail(path, errno_message(errno));
-    if (count == 0) fail(path, fmt::format("offset {}: it was cut while it was read", done));
+    if (count == 0) fail(path, done, "it was cut while it was read");
     done += static_cast<std::size_t>(count);
   }
   return open_encoded(path.string(), EncodedBytes(std::move(bytes)));

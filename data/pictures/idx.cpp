@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "data/files/fail.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file_status.h"
 
@@ -13,10 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr unsigned unsigned_bytes = 0x08;
-
-[[noreturn]] void fail(const fs::path& path, std::uint64_t offset, const std::string& reason) {
-  throw DataError(fmt::format("{}: offset {}: {}", path.string(), offset, reason));
-}
 
 unsigned byte_at(std::span<const std::byte> bytes, std::size_t offset) {
   return std::to_integer<unsigned>(bytes[offset]);

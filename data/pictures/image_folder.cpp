@@ -5,21 +5,15 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include "data/files/fail.h"
 #include "data/folders.h"
 #include "data/pictures/decode.h"
 #include "kernels/base/activity.h"
-#include "kernels/base/error.h"
 
 namespace lockstep::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void fail(const fs::path& path, const std::string& reason) {
-  throw DataError(fmt::format("{}: {}", path.string(), reason));
-}
 
 std::vector<std::string> classes_of(const fs::path& folder) {
   std::vector<std::string> classes = class_folders_in(folder);

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "data/files/fail.h"
 #include "data/files/tar.h"
 #include "data/folders.h"
 #include "data/pictures/decode.h"
@@ -48,10 +49,6 @@ namespace fs = std::filesystem;
 void add_folder(std::int64_t label, const std::string& folder, std::map<std::int64_t, std::string>& folders) {
   const auto [at, is_new] = folders.emplace(label, folder);
   if (!is_new && at->second != folder) at->second.clear();
-}
-
-[[noreturn]] void fail(const fs::path& path, std::uint64_t offset, const std::string& reason) {
-  throw DataError(fmt::format("{}: offset {}: {}", path.string(), offset, reason));
 }
 
 /// "a/b.c.jpg" is the key "a/b" and the rest "c.jpg".
@@ -255,7 +252,7 @@ std::vector<fs::path> archives_in(const fs::path& folder) {
   for (const std::string& name : files_in(folder)) {
     if (name.ends_with(".tar")) archives.push_back(folder / name);
   }
-  if (archives.empty()) throw DataError(fmt::format("{}: no .tar files here", folder.string()));
+  if (archives.empty()) fail(folder, "no .tar files here");
   return archives;
 }
 
@@ -265,7 +262,7 @@ PictureSetPtr open_shards(const fs::path& place, Split split, std::int64_t num_c
                           const fs::path& index_folder, ShardIndexes* known, Activity* activity) {
   auto shards = std::make_shared<Shards>(archives_in(split_folder(place, split)), num_classes, index_folder,
                                          known, activity);
-  if (shards->size() == 0) throw DataError(fmt::format("{}: no samples in its archives", place.string()));
+  if (shards->size() == 0) fail(place, "no samples in its archives");
   return shards;
 }
 

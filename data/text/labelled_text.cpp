@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "data/files/fail.h"
 #include "data/folders.h"
 #include "data/text/utf8.h"
 #include "data/text/vocabulary.h"
@@ -20,10 +21,6 @@ namespace lockstep::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void fail(const fs::path& path, std::size_t offset, const std::string& reason) {
-  throw DataError(fmt::format("{}: offset {}: {}", path.string(), offset, reason));
-}
 
 struct Text {
   fs::path path;
@@ -111,8 +108,7 @@ void add_files(const fs::path& folder, const std::string& label, std::vector<Tex
       texts.push_back({path, begin, std::string(text), label});
     }
   }
-  if (texts.size() == before)
-    throw DataError(fmt::format("{}: no .txt files for this class", folder.string()));
+  if (texts.size() == before) fail(folder, "no .txt files for this class");
 }
 
 Texts read_folders(const fs::path& root) {
@@ -180,7 +176,7 @@ SampleSpec spec_for(const DatasetOptions& options, const LabelledCorpus& corpus)
   if (options.per_token)
     throw UsageError(
         "labelled-text has a class for each text, and the model wants one for each token: take rnn");
-  SampleSpec spec = window_spec(options.seq_len, false, vocab_size);
+  SampleSpec spec = window_spec(options.seq_len, options.per_token, vocab_size);
   spec.num_classes = std::ssize(corpus.labels);
   return spec;
 }

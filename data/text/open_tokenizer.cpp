@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "data/files/fail.h"
 #include "data/text/byte_pairs.h"
 #include "data/text/utf8.h"
 #include "kernels/base/error.h"
@@ -18,10 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t most_ids = std::int64_t{1} << 24;
 constexpr const char* end_of_text_token = "<|endoftext|>";
-
-[[noreturn]] void fail(const fs::path& path, const std::string& reason) {
-  throw DataError(fmt::format("{}: {}", path.string(), reason));
-}
 
 std::string contents(const fs::path& path) {
   const MappedFile file(path);

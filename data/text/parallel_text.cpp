@@ -116,7 +116,7 @@ SampleSpec spec_for(const DatasetOptions& options, const ParallelCorpus& corpus)
   if (!options.per_token)
     throw UsageError(
         "parallel-text has a target for each token, which the model does not want: take transformer");
-  SampleSpec spec = window_spec(options.seq_len, true, vocab_size);
+  SampleSpec spec = window_spec(options.seq_len, options.per_token, vocab_size);
   spec.source_length = options.seq_len;
   spec.input_shape = {2 * options.seq_len};
   return spec;

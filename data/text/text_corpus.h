@@ -18,9 +18,8 @@ struct TextCorpus {
 };
 
 /// `data_dir`: a file, of which the first nine tenths of the characters train, or a folder with files
-/// train*.txt and val*.txt. The vocabulary is that of --tokenizer, else
-/// all its characters. A document ends behind an empty line and
-/// with its file. DataError names the file, and the offset of what is no UTF-8.
+/// train*.txt and val*.txt. The vocabulary is that of --tokenizer, else all its characters. A document ends
+/// behind an empty line and with its file. DataError names the file, and the offset of what is no UTF-8.
 std::shared_ptr<const TextCorpus> open_text_corpus(const DatasetOptions& options);
 
 /// Windows of it (windows.h): Split::test side by side, whatever the rule for training; where that packs,

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "data/files/fail.h"
 #include "data/text/megatron.h"
 #include "data/text/numpy_tokens.h"
 #include "kernels/base/error.h"
@@ -32,10 +33,6 @@ struct LlmCFormat {
 };
 constexpr std::array llm_c_formats{LlmCFormat{20240520, 1, 2, gpt2_end_of_text},
                                    LlmCFormat{20240801, 7, 4, llama3_begin_of_text}};
-
-[[noreturn]] void fail(const fs::path& path, std::size_t offset, const std::string& reason) {
-  throw DataError(fmt::format("{}: offset {}: {}", path.string(), offset, reason));
-}
 
 std::int32_t header_number(std::span<const std::byte> bytes, std::size_t index) {
   std::int32_t number = 0;

@@ -1,6 +1,7 @@
 #include "kernels/base/host.h"
 
 #include <sched.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sstream>
@@ -29,6 +30,12 @@ std::optional<std::int64_t> start_ticks(const std::string& process) {
   for (int field = 2; field < 22 && at != std::string::npos; ++field) at = stat.find(' ', at + 1);
   if (at == std::string::npos) return std::nullopt;
   return leading_number<std::int64_t>(std::string_view(stat).substr(at + 1));
+}
+
+std::int64_t boottime_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
 }
 
 CpuList affinity_mask() {

@@ -18,6 +18,9 @@ std::string boot_id();
 /// as the machine runs. Nothing when it is gone.
 std::optional<std::int64_t> start_ticks(const std::string& process);
 
+/// CLOCK_BOOTTIME in nanoseconds.
+std::int64_t boottime_ns();
+
 /// CPUs by number, ascending.
 using CpuList = std::vector<int>;
 

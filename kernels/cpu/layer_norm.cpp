@@ -11,11 +11,6 @@
 namespace lockstep::kernels {
 namespace {
 
-/// Of an operand that may be missing.
-DType dtype_of(const std::vector<TensorDesc>& operands, std::size_t at) {
-  return at < operands.size() ? operands[at].dtype : DType::f32;
-}
-
 /// Drops from rows of bf16, as the op of its own does.
 class DropsFromRows {
  public:

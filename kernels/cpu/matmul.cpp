@@ -32,12 +32,13 @@ Matmul::Matmul(const onednn::Context& context, const MatmulSpec& spec)
     : context_(context),
       rows_(spec.m),
       columns_(spec.n),
-      turns_(takes_transpose(spec)),
-      a_(turns_ ? matrix(spec.n, spec.k, false, spec.dtype)
-                : matrix(spec.m, spec.k, spec.transpose_a, spec.dtype)),
-      b_(turns_ ? matrix(spec.k, spec.m, true, spec.dtype)
-                : matrix(spec.k, spec.n, spec.transpose_b, spec.dtype)),
-      c_(turns_ ? matrix(spec.n, spec.m, false, DType::f32) : matrix(spec.m, spec.n, false, DType::f32)) {
+      computes_transposed_(takes_transpose(spec)),
+      a_(computes_transposed_ ? matrix(spec.n, spec.k, false, spec.dtype)
+                              : matrix(spec.m, spec.k, spec.transpose_a, spec.dtype)),
+      b_(computes_transposed_ ? matrix(spec.k, spec.m, true, spec.dtype)
+                              : matrix(spec.k, spec.n, spec.transpose_b, spec.dtype)),
+      c_(computes_transposed_ ? matrix(spec.n, spec.m, false, DType::f32)
+                              : matrix(spec.m, spec.n, false, DType::f32)) {
   try {
     const auto description = onednn::matmul(context.engine, {.x = a_, .weights = b_, .bias = {}, .y = c_},
                                             spec.accumulate, spec.precision);
@@ -49,43 +50,43 @@ Matmul::Matmul(const onednn::Context& context, const MatmulSpec& spec)
   }
 }
 
-std::size_t Matmul::turned_bytes() const {
-  return turns_ ? whole_lines(static_cast<std::size_t>(rows_ * columns_) * sizeof(float)) : 0;
+std::size_t Matmul::transposed_bytes() const {
+  return computes_transposed_ ? whole_lines(static_cast<std::size_t>(rows_ * columns_) * sizeof(float)) : 0;
 }
 
 std::size_t Matmul::workspace_bytes() const {
-  return turned_bytes() + scratch_.get_size();
+  return transposed_bytes() + scratch_.get_size();
 }
 
 Matmul::Bound::Bound(const Matmul& matmul, void* workspace)
     : rows_(matmul.rows_),
       columns_(matmul.columns_),
-      turned_(matmul.turns_ ? static_cast<float*>(workspace) : nullptr),
+      transposed_c_(matmul.computes_transposed_ ? static_cast<float*>(workspace) : nullptr),
       primitive_(matmul.primitive_),
       stream_(matmul.context_.stream),
       a_(matmul.a_, matmul.context_.engine, nullptr),
       b_(matmul.b_, matmul.context_.engine, nullptr),
       c_(matmul.c_, matmul.context_.engine, nullptr),
       scratch_(matmul.scratch_, matmul.context_.engine,
-               static_cast<std::byte*>(workspace) + matmul.turned_bytes()),
+               static_cast<std::byte*>(workspace) + matmul.transposed_bytes()),
       arguments_{{DNNL_ARG_SRC, a_.get()},
                  {DNNL_ARG_WEIGHTS, b_.get()},
                  {DNNL_ARG_DST, c_.get()},
                  {DNNL_ARG_SCRATCHPAD, scratch_.get()}} {}
 
 void Matmul::Bound::run(const void* a, const void* b, float* c) {
-  const bool turns = turned_ != nullptr;
-  a_.set_data_handle(const_cast<void*>(turns ? b : a));
-  b_.set_data_handle(const_cast<void*>(turns ? a : b));
-  c_.set_data_handle(turns ? turned_ : c);
+  const bool transposes = transposed_c_ != nullptr;
+  a_.set_data_handle(const_cast<void*>(transposes ? b : a));
+  b_.set_data_handle(const_cast<void*>(transposes ? a : b));
+  c_.set_data_handle(transposes ? transposed_c_ : c);
   const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), stream_.get(),
                                                       static_cast<int>(arguments_.size()), arguments_.data());
   if (status != dnnl_success) {
     throw DeviceError(fmt::format("oneDNN: a product failed with status {}", static_cast<int>(status)));
   }
-  if (!turns) return;
+  if (!transposes) return;
   parallel_ranges(columns_, rows_ * columns_, cache_line_floats, [&](std::int64_t begin, std::int64_t end) {
-    simd::best<Transpose>()({end - begin, rows_, rows_, columns_}, turned_ + begin * rows_, c + begin);
+    simd::best<Transpose>()({end - begin, rows_, rows_, columns_}, transposed_c_ + begin * rows_, c + begin);
   });
 }
 

@@ -37,7 +37,7 @@ class Matmul {
 
    private:
     std::int64_t rows_, columns_;
-    float* turned_;  ///< c, transposed, if it is computed so
+    float* transposed_c_;  ///< c, transposed, if it is computed so
     dnnl::primitive primitive_;
     dnnl::stream stream_;
     dnnl::memory a_, b_, c_, scratch_;
@@ -45,11 +45,11 @@ class Matmul {
   };
 
  private:
-  std::size_t turned_bytes() const;
+  std::size_t transposed_bytes() const;
 
   onednn::Context context_;
   std::int64_t rows_, columns_;
-  bool turns_;  ///< computes the transpose of c
+  bool computes_transposed_;  ///< c^T in the place of c
   dnnl::memory::desc a_, b_, c_, scratch_;
   dnnl::primitive primitive_;
 };

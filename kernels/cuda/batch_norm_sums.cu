@@ -13,7 +13,6 @@ namespace lockstep::kernels {
 namespace {
 
 constexpr int block = 256;
-constexpr int warp = 32;
 
 /// How a channel is cut, by the shape alone.
 struct Chunks {

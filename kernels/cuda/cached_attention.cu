@@ -11,7 +11,6 @@
 namespace lockstep::kernels {
 namespace {
 
-constexpr int warp = 32;
 constexpr int warps = 8;
 constexpr std::int64_t greatest_head = 256;
 

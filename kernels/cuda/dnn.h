@@ -56,9 +56,9 @@ struct ConvolutionSpec {
 };
 
 /// For the current device or, if not null, for `gpu`. `kept`, if not null: its plans by name, which save the
-/// library compiling. Operands: x, w, [bias], y; dy, w, dx; x, dy, dw. Null
-/// if the library has no plan (none of that name) for this with bias or relu, or for weights of another type
-/// than x; DeviceError if it has none for the bare convolution.
+/// library compiling. Operands: x, w, [bias], y; dy, w, dx; x, dy, dw. Null if the library has no plan (none
+/// of that name) for this with bias or relu, or for weights of another type than x; DeviceError if it has
+/// none for the bare convolution.
 std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec,
                                                    const DescribedGpu* gpu = nullptr,
                                                    const PlanStore* kept = nullptr);

@@ -74,8 +74,8 @@ cublasLtEpilogue_t epilogue_of(const GemmSpec& spec) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/// The library's matrices are column-major: our rows are its columns, so it computes
-/// the transpose of c from b and a, in this order.
+/// The library's matrices are column-major: our rows are its columns, so it computes the transpose of c from
+/// b and a, in this order.
 class CublasGemm : public Gemm {
  public:
   explicit CublasGemm(const GemmSpec& spec)

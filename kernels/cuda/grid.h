@@ -9,6 +9,9 @@
 
 namespace lockstep::kernels {
 
+/// Threads of a warp.
+inline constexpr int warp = 32;
+
 /// Blocks and threads of a launch over a range.
 struct Spread {
   unsigned blocks;
@@ -19,12 +22,12 @@ struct Spread {
 /// over the range. Which thread does which item depends on the GPU, so nothing may be summed across items in
 /// such a kernel.
 inline Spread spread(std::int64_t items) {
-  constexpr std::int64_t warp = 32;
   constexpr std::int64_t threads = 256;
   constexpr std::int64_t blocks_per_multiprocessor =
       32;  // five to eight run at a time: the last wave is a small part
   const int multiprocessors = multiprocessors_of_current_device();
-  if (items <= threads) return {1, static_cast<unsigned>(std::max(warp, rounded_up(items, warp)))};
+  if (items <= threads)
+    return {1, static_cast<unsigned>(std::max<std::int64_t>(warp, rounded_up(items, warp)))};
   const std::int64_t blocks =
       std::min<std::int64_t>(parts_of(items, threads), multiprocessors * blocks_per_multiprocessor);
   return {static_cast<unsigned>(blocks), static_cast<unsigned>(threads)};
@@ -66,7 +69,7 @@ __device__ Value reduce(Value value, Combine combine) {
     if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
     __syncthreads();
     value = warps[0];
-    for (int warp = 1; warp < threads / 32; ++warp) value = combine(value, warps[warp]);
+    for (int other = 1; other < threads / 32; ++other) value = combine(value, warps[other]);
     __syncthreads();  // the next call writes there again
   }
   return value;

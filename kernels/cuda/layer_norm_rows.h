@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <vector>
 
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/grid.h"
@@ -13,7 +12,6 @@
 /// kernel that fits them. `Y` is the type of y and its gradient, `Residual` that of the residual and its own.
 namespace lockstep::kernels {
 
-inline constexpr int warp = 32;
 inline constexpr int block = 256;
 
 struct Rows {
@@ -84,11 +82,6 @@ KernelPtr for_rows(const Rows& rows, DType y, DType residual, Make make) {
     if (!is_half(residual)) return for_rows<Half, float>(rows, make);
     return is_half(y) ? for_rows<Half, Half>(rows, make) : for_rows<float, Half>(rows, make);
   });
-}
-
-/// Of an operand that may be missing.
-inline DType dtype_of(const std::vector<TensorDesc>& operands, std::size_t at) {
-  return at < operands.size() ? operands[at].dtype : DType::f32;
 }
 
 }  // namespace lockstep::kernels

@@ -17,8 +17,9 @@ namespace {
 
 using Epilogue = GemmSpec::Epilogue;
 
-Epilogue epilogue_of(bool relu, bool bias) {
-  if (bias) return relu ? Epilogue::bias_relu : Epilogue::bias;
+Epilogue epilogue_of(Activation activation, bool has_bias) {
+  const bool relu = activation == Activation::relu;
+  if (has_bias) return relu ? Epilogue::bias_relu : Epilogue::bias;
   return relu ? Epilogue::relu : Epilogue::none;
 }
 
@@ -29,12 +30,12 @@ TensorDesc as_matrix(DType dtype, std::int64_t rows, std::int64_t columns, std::
 
 /// Without the library's ReLU where it loses a NaN, which a GPU that is only described is not asked.
 GemmSpec product_of(Cuda cuda, const Linear& op, const KernelIo& io) {
-  const bool biased = io.inputs.size() > Linear::b;
-  const bool relu = op.activation == Activation::relu;
+  const bool has_bias = io.inputs.size() > Linear::b;
   GemmSpec product = linear_gemm(op, io);
-  product.epilogue = epilogue_of(relu, biased);
-  if (relu && cuda.described == nullptr && !shared_by_device<FusedRelu>()->keeps_nan(product))
-    product.epilogue = epilogue_of(false, biased);
+  product.epilogue = epilogue_of(op.activation, has_bias);
+  if (op.activation == Activation::relu && cuda.described == nullptr &&
+      !shared_by_device<FusedRelu>()->keeps_nan(product))
+    product.epilogue = epilogue_of(Activation::none, has_bias);
   return product;
 }
 
@@ -65,7 +66,7 @@ void choose_layouts(Cuda, const LinearBackwardWeights&, KernelIo& io) {
 KernelPtr prepare(Cuda cuda, const Linear& op, const KernelIo& io) {
   const GemmSpec product = product_of(cuda, op, io);
   const bool own_relu = op.activation == Activation::relu &&
-                        product.epilogue == epilogue_of(false, io.inputs.size() > Linear::b);
+                        product.epilogue == epilogue_of(Activation::none, io.inputs.size() > Linear::b);
   const auto gemm = prepare_gemm(product, cuda.described);
   const BiasRelu after(as_matrix(product.result, product.m, product.n, product.stride_c), own_relu);
   const auto run = [gemm, own_relu, after](const Addresses& a, cudaStream_t stream) {

@@ -12,7 +12,6 @@
 namespace lockstep::kernels {
 namespace {
 
-constexpr int warp = 32;
 constexpr int block = 256;
 
 /// As CrossEntropy.

@@ -111,7 +111,6 @@ __global__ void account(std::int64_t rows, const RowLoss* losses, const StepStat
 
 inline void launch_account(std::int64_t rows, const RowLoss* losses, const StepState* state,
                            ControlBlock* control, cudaStream_t stream) {
-  constexpr int warp = 32;
   constexpr int block = 256;
   const bool few = rows <= block;
   launch(few ? account<warp> : account<block>, 1, few ? warp : block, 0, stream, rows, losses, state,

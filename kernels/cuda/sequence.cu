@@ -9,7 +9,6 @@
 namespace lockstep::kernels {
 namespace {
 
-constexpr int warp = 32;
 constexpr int block = 256;
 
 /// A warp a row.

@@ -65,13 +65,11 @@ void require_equal_replicas(const std::vector<std::string>& hashes, std::int64_t
                   step, fmt::join(diverged, ", "), tied ? "rank 0, and either may be wrong" : "the others"));
 }
 
-void require_finite(const std::string& not_finite, std::int64_t step) {
-  if (not_finite.empty()) return;
+void throw_not_finite(const std::string& tensor, std::int64_t step) {
   throw NonFiniteError(
       fmt::format("{} is not finite after step {}, though the loss is: nothing is saved; lower --lr, or clip "
-                  "gradients with "
-                  "--clip-grad-norm 1",
-                  not_finite, step));
+                  "gradients with --clip-grad-norm 1",
+                  tensor, step));
 }
 
 CheckpointWriter::CheckpointWriter(CheckpointDirectory directory, std::int64_t keep, Activity* activity)
@@ -161,7 +159,9 @@ void Checkpointer::save(RunState state) {
     fingerprints.push_back(digests.back().fingerprint);
   }
   require_equal_replicas(fingerprints, state.step);
-  for (const ReplicaDigest& digest : digests) require_finite(digest.not_finite, state.step);
+  for (const ReplicaDigest& digest : digests) {
+    if (!digest.not_finite.empty()) throw_not_finite(digest.not_finite, state.step);
+  }
   saved_step_ = state.step;
   if (!writer_) return;
   state.time = digests.front().time;  // rank 0's for all, so that copies on several disks are the same files

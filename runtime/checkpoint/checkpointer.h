@@ -22,8 +22,8 @@ std::vector<int> diverged_ranks(const std::vector<std::string>& hashes);
 /// `hashes`: of each rank's weights, by rank. CommError names the replicas that have diverged.
 void require_equal_replicas(const std::vector<std::string>& hashes, std::int64_t step);
 
-/// NonFiniteError naming the tensor `not_finite`, unless that is empty.
-void require_finite(const std::string& not_finite, std::int64_t step);
+/// NonFiniteError that names the tensor.
+[[noreturn]] void throw_not_finite(const std::string& tensor, std::int64_t step);
 
 /// The contents of one checkpoint, copied from the replica.
 struct CheckpointContent {

@@ -9,8 +9,8 @@
 
 namespace lockstep::runtime {
 
-/// The default of --resume: auto when a launcher restarts the run (torchrun's agent, launch,
-/// a requeued Slurm job), else none.
+/// The default of --resume: auto when a launcher restarts the run (torchrun's agent, launch, a requeued Slurm
+/// job), else none.
 std::string default_resume(const comm::Environment& environment);
 
 /// What launchers call their job, for RUN/lock: a line NAME=value of each, which stays the same when it

@@ -29,14 +29,14 @@ int plan_command(const std::vector<std::string>& given) {
   const auto device = open_device(options, world);
   options.amp = amp_on(*device, options.amp);
   task = fed_by_bytes(*device, std::move(task));
-  const bool stream_ordered = device->is_async() && options.backend != "host" && options.backend != "mpi";
   const PlanKey key{.role = options.accumulate_steps > 1 ? MicroBatchRole::last : MicroBatchRole::only,
                     .batch = batch_size_per_rank(options, world.size)};
   const bool crosses_nodes =
       comm::spans_nodes(world, comm::process_environment()("LOCKSTEP_NODE").value_or(""));
-  const PlanRequest request = training_request(
-      options, key, world.size,
-      {.defers = defers_updates(*device, options.backend, crosses_nodes), .stream_ordered = stream_ordered});
+  const PlanRequest request =
+      training_request(options, key, world.size,
+                       {.defers = defers_updates(*device, options.backend, crosses_nodes),
+                        .stream_ordered = comm::may_use_nccl(options.backend, *device)});
   const Plan plan = make_plan(task.model, task.input, request, *device, plan_constraints(options));
   if (options.num_workers < 0) options.num_workers = usable_cores(world);
   MemoryNeed need = run_memory_need(options, std::span(&plan, 1));

@@ -1,7 +1,6 @@
 #include "runtime/commands/scaling.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -55,7 +54,7 @@ std::vector<double> predict_from_here(const comm::World& world, const Options& g
                                       const TrainingTask& task, const std::vector<Cluster>& clusters,
                                       const TcpTimes& tcp, bool has_spare_core) {
   const auto device = open_device(given, world);
-  if (device->is_async()) throw UsageError("--ranks predicts runs on CPUs: add --device cpu");
+  if (!device->is_cpu()) throw UsageError("--ranks predicts runs on CPUs: add --device cpu");
   Options options = given;
   options.amp = amp_on(*device, given.amp);
   const auto node = comm::make_communicator(world, {.timeout = Seconds(options.timeout)});
@@ -67,11 +66,6 @@ std::vector<double> predict_from_here(const comm::World& world, const Options& g
     numbers.insert(numbers.end(), {timeline.step, timeline.compute, timeline.exchange, timeline.held});
   }
   return numbers;
-}
-
-int omp_threads_given() {
-  const auto omp = comm::process_environment()("OMP_NUM_THREADS");
-  return omp ? std::max(0, std::atoi(omp->c_str())) : 0;
 }
 
 /// Hardware threads count: as many threads of a rank run at the same time, if the user wants them.
@@ -178,8 +172,8 @@ RankCores cores_of_ranks(const ScalingRequest& request, const Cores& cores, int 
 }
 
 void print_scaling(const Options& given, const ScalingRequest& request) {
-  const RankCores cores =
-      cores_of_ranks(request, find_cores(affinity_mask()), given.threads, omp_threads_given());
+  const RankCores cores = cores_of_ranks(request, find_cores(affinity_mask()), given.threads,
+                                         comm::omp_threads(comm::process_environment()));
   Options options = given;
   options.batch_size = batch_size_per_rank(given, request.ranks);
   options.global_batch = 0;

@@ -3,12 +3,12 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
 #include <fmt/format.h>
 
+#include "comm/world/environment.h"
 #include "comm/world/world.h"
 #include "kernels/base/cores.h"
 #include "kernels/base/error.h"
@@ -24,8 +24,7 @@ namespace {
 constexpr std::string_view indexed = "cuda:";
 
 int default_threads(const comm::World& world) {
-  const auto omp = comm::process_environment()("OMP_NUM_THREADS");
-  const int wanted = omp ? std::atoi(omp->c_str()) : 0;
+  const int wanted = comm::omp_threads(comm::process_environment());
   return wanted > 0 ? wanted : usable_cores(world);
 }
 

@@ -1,6 +1,5 @@
 #include "runtime/machine/session.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include <string>
@@ -15,21 +14,13 @@
 namespace lockstep::runtime {
 namespace {
 
-constexpr std::int64_t nanoseconds_per_second = 1'000'000'000;
-
 /// In steps of 10 ms.
 std::int64_t process_start_ns() {
   const auto ticks = start_ticks("self");
-  return ticks ? *ticks * (nanoseconds_per_second / ::sysconf(_SC_CLK_TCK)) : boottime_ns();
+  return ticks ? *ticks * (1'000'000'000 / ::sysconf(_SC_CLK_TCK)) : boottime_ns();
 }
 
 }  // namespace
-
-std::int64_t boottime_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return now.tv_sec * nanoseconds_per_second + now.tv_nsec;
-}
 
 Session open_session(const Options& options) {
   const comm::Environment environment = comm::process_environment();

@@ -25,7 +25,4 @@ struct Session {
 /// Finds the World, opens the device, connects to the other ranks.
 Session open_session(const Options& options);
 
-/// CLOCK_BOOTTIME in nanoseconds.
-std::int64_t boottime_ns();
-
 }  // namespace lockstep::runtime

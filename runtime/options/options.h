@@ -158,4 +158,9 @@ std::string options_help();
 /// UsageError when that does not divide.
 std::int64_t batch_size_per_rank(const Options& options, int world_size);
 
+/// Whether batches that travel to a GPU lie in pinned memory.
+inline bool pins_memory(const Options& options) {
+  return options.pin_memory != "off";
+}
+
 }  // namespace lockstep::runtime

@@ -11,9 +11,9 @@ namespace lockstep::runtime {
 namespace {
 
 /// "model 'm' of plugin 'p'"; empty for what is built in.
-std::string whose(const Registry& registry, std::string_view kind, const std::string& name) {
+std::string whose(const Registry& registry, EntryKind kind, const std::string& name) {
   const std::string plugin = registry.plugin_of(kind, name);
-  return plugin.empty() ? std::string() : fmt::format("{} '{}' of plugin '{}'", kind, name, plugin);
+  return plugin.empty() ? std::string() : fmt::format("{} '{}' of plugin '{}'", name_of(kind), name, plugin);
 }
 
 template <class As, class Code>
@@ -30,12 +30,13 @@ auto naming(const std::string& owner, Code&& code) {
 
 model::InputSpec wants_of(const Registry& registry, const model::ZooEntry& entry,
                           const model::ModelArgs& arguments) {
-  return naming<UsageError>(whose(registry, "model", entry.name), [&] { return entry.wants(arguments); });
+  return naming<UsageError>(whose(registry, EntryKind::model, entry.name),
+                            [&] { return entry.wants(arguments); });
 }
 
 model::Model make_model(const Registry& registry, const model::ZooEntry& entry,
                         const model::ModelArgs& arguments, const model::InputSpec& input) {
-  const std::string owner = whose(registry, "model", entry.name);
+  const std::string owner = whose(registry, EntryKind::model, entry.name);
   model::Model model = naming<UsageError>(owner, [&] { return entry.make(arguments, input); });
   if (owner.empty() || !model.forward) return model;
   model.forward = [forward = with_named_errors(std::move(model.forward), owner),
@@ -49,14 +50,15 @@ model::Model make_model(const Registry& registry, const model::ZooEntry& entry,
 
 data::DatasetPtr open_samples(const Registry& registry, const data::DatasetEntry& entry,
                               const data::DatasetOptions& options, data::Split split) {
-  const std::string owner = whose(registry, "data set", entry.name);
+  const std::string owner = whose(registry, EntryKind::dataset, entry.name);
   data::DatasetPtr samples = naming<DataError>(owner, [&] { return entry.open(options, split); });
   return owner.empty() ? samples : with_named_errors(std::move(samples), owner);
 }
 
 data::SampleSpec spec_of(const Registry& registry, const data::DatasetEntry& entry,
                          const data::DatasetOptions& options) {
-  return naming<DataError>(whose(registry, "data set", entry.name), [&] { return entry.spec(options); });
+  return naming<DataError>(whose(registry, EntryKind::dataset, entry.name),
+                           [&] { return entry.spec(options); });
 }
 
 }  // namespace lockstep::runtime

@@ -11,58 +11,73 @@
 
 namespace lockstep::runtime {
 
+std::string_view name_of(EntryKind kind) {
+  switch (kind) {
+    case EntryKind::plugin:
+      return "plugin";
+    case EntryKind::model:
+      return "model";
+    case EntryKind::dataset:
+      return "data set";
+    case EntryKind::op:
+      return "op";
+  }
+  return {};
+}
+
 void Registry::begin_plugin(const std::string& name) {
   plugin_ = name;
-  claim("plugin", name);
+  claim(EntryKind::plugin, name);
 }
 
 void Registry::add_model(model::ZooEntry entry) {
-  claim("model", entry.name);
-  require("model", entry.name, "wants", entry.wants != nullptr);
-  require("model", entry.name, "make", entry.make != nullptr);
+  claim(EntryKind::model, entry.name);
+  require(EntryKind::model, entry.name, "wants", entry.wants != nullptr);
+  require(EntryKind::model, entry.name, "make", entry.make != nullptr);
   models_.push_back(std::move(entry));
 }
 
 void Registry::add_dataset(data::DatasetEntry entry) {
-  claim("data set", entry.name);
-  require("data set", entry.name, "open", entry.open != nullptr);
-  require("data set", entry.name, "spec", entry.spec != nullptr);
+  claim(EntryKind::dataset, entry.name);
+  require(EntryKind::dataset, entry.name, "open", entry.open != nullptr);
+  require(EntryKind::dataset, entry.name, "spec", entry.spec != nullptr);
   datasets_.push_back(std::move(entry));
 }
 
 void Registry::add_op(OpEntry entry) {
-  claim("op", entry.name);
+  claim(EntryKind::op, entry.name);
   entry.plugin = plugin_;
   ops_.push_back(std::move(entry));
 }
 
-void Registry::require(std::string_view kind, const std::string& name, std::string_view function,
+void Registry::require(EntryKind kind, const std::string& name, std::string_view function,
                        bool is_there) const {
   if (!is_there)
-    throw UsageError(fmt::format("plugin '{}': {} '{}' has no function {}", plugin_, kind, name, function));
+    throw UsageError(
+        fmt::format("plugin '{}': {} '{}' has no function {}", plugin_, name_of(kind), name, function));
 }
 
-void Registry::claim(std::string_view kind, const std::string& name) {
-  if (name.empty()) throw UsageError(fmt::format("plugin '{}' gives one {} no name", plugin_, kind));
+void Registry::claim(EntryKind kind, const std::string& name) {
+  if (name.empty()) throw UsageError(fmt::format("plugin '{}' gives one {} no name", plugin_, name_of(kind)));
   const Claim* const other = claim_of(kind, name);
   if (other == nullptr) {
-    claims_.push_back({std::string(kind), name, plugin_});
+    claims_.push_back({kind, name, plugin_});
     return;
   }
   const std::string owner =
       other->plugin.empty() ? "is built in" : fmt::format("is in plugin '{}' already", other->plugin);
   throw UsageError(
-      fmt::format("plugin '{}': {} '{}' {}; give it a name of its own", plugin_, kind, name, owner));
+      fmt::format("plugin '{}': {} '{}' {}; give it a name of its own", plugin_, name_of(kind), name, owner));
 }
 
-const Registry::Claim* Registry::claim_of(std::string_view kind, const std::string& name) const {
+const Registry::Claim* Registry::claim_of(EntryKind kind, const std::string& name) const {
   const auto found = std::ranges::find_if(claims_, [&, folded_name = folded(name)](const Claim& claim) {
     return claim.kind == kind && folded(claim.name) == folded_name;
   });
   return found == claims_.end() ? nullptr : &*found;
 }
 
-std::string Registry::plugin_of(std::string_view kind, const std::string& name) const {
+std::string Registry::plugin_of(EntryKind kind, const std::string& name) const {
   const Claim* const found = claim_of(kind, name);
   return found == nullptr ? std::string() : found->plugin;
 }

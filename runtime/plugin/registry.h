@@ -10,6 +10,11 @@
 
 namespace lockstep::runtime {
 
+enum class EntryKind { plugin, model, dataset, op };
+
+/// As messages have it: "data set".
+std::string_view name_of(EntryKind kind);
+
 /// An op by name: what a plugin's `kernels::ExternalRules` call themselves.
 struct OpEntry {
   std::string name;
@@ -31,21 +36,20 @@ class LOCKSTEP_API Registry {
   const std::vector<data::DatasetEntry>& datasets() const { return datasets_; }
   const std::vector<OpEntry>& ops() const { return ops_; }
 
-  /// Which plugin brought the "model", "data set" or "op" of this name; empty: it is built in, or not there.
-  std::string plugin_of(std::string_view kind, const std::string& name) const;
+  /// Which plugin brought the entry of this name; empty: it is built in, or not there.
+  std::string plugin_of(EntryKind kind, const std::string& name) const;
 
  private:
-  void require(std::string_view kind, const std::string& name, std::string_view function,
-               bool is_there) const;
-  void claim(std::string_view kind, const std::string& name);
+  void require(EntryKind kind, const std::string& name, std::string_view function, bool is_there) const;
+  void claim(EntryKind kind, const std::string& name);
 
   struct Claim {
-    std::string kind;
+    EntryKind kind;
     std::string name;
     std::string plugin;  ///< empty: built in
   };
   /// Null if the name is free.
-  const Claim* claim_of(std::string_view kind, const std::string& name) const;
+  const Claim* claim_of(EntryKind kind, const std::string& name) const;
 
   std::vector<Claim> claims_;
   std::string plugin_;

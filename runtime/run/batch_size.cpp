@@ -12,17 +12,19 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/log.h"
+#include "kernels/base/number.h"
 #include "runtime/checkpoint/restart.h"
 #include "runtime/checkpoint/run_directory.h"
 #include "runtime/predict/gpu_factors.h"
 #include "runtime/run/practice_replica.h"
+#include "runtime/run/rank_agreement.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/step/cuda_graph_policy.h"
 
 namespace lockstep::runtime {
 namespace {
 
-/// What the run that goes on has taken.
+/// What the run that goes on has taken; none where none does.
 std::optional<std::int64_t> known_batch_size(const Options& options, const TrainingTask& task,
                                              const Session& session) {
   const auto config = run_folder(options, task.model.name, session.world) / "config.ini";
@@ -31,9 +33,7 @@ std::optional<std::int64_t> known_batch_size(const Options& options, const Train
                          default_resume(comm::process_environment()) == "auto";
   if (session.is_rank0() && may_go_on && std::filesystem::exists(config))
     known = std::to_string(parse_options({"--config", config.string()}).batch_size);
-  known = session.communicator->all_gather(known).front();
-  if (known.empty()) return std::nullopt;
-  return std::stoll(known);
+  return parse_number<std::int64_t>(session.communicator->all_gather(known).front());
 }
 
 std::int64_t largest_fitting(const Options& options, const TrainingTask& task, const Session& session) {
@@ -41,8 +41,7 @@ std::int64_t largest_fitting(const Options& options, const TrainingTask& task, c
   if (!free) {
     throw UsageError(
         "--batch-size auto is for GPUs: on a CPU ranks share their memory with all else that runs, and "
-        "caches "
-        "make larger batches no faster; give a number");
+        "caches make larger batches no faster; give a number");
   }
   // Graphs, NCCL's channels and modules that load later are in no plan.
   const std::size_t available = free->bytes - std::min(unplanned_bytes, free->bytes / 16);
@@ -58,9 +57,7 @@ std::int64_t largest_fitting(const Options& options, const TrainingTask& task, c
   std::int64_t too_large = 64;
   while (too_large <= most && fits(too_large)) too_large *= 2;
   const std::int64_t mine = largest_batch(std::min(too_large, most + 1), fits);
-  std::int64_t least = mine;
-  for (const std::string& text : session.communicator->all_gather(std::to_string(mine)))
-    least = std::min<std::int64_t>(least, std::stoll(text));
+  const std::int64_t least = std::ranges::min(gather_numbers(*session.communicator, mine));
   if (least > 0) return least;
   throw DeviceError(
       fmt::format("--batch-size auto: not even one sample fits into the {:.1f} MiB that rank {}'s GPU has{}: "

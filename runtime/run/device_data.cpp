@@ -18,10 +18,6 @@ namespace {
 /// Samples take no more than this part of a GPU's free memory unasked.
 constexpr std::size_t automatic_part = 8;
 
-bool is_cpu(const kernels::Device& device) {
-  return device.is_cpu();
-}
-
 /// With each set in another form, unless one has none or would need another op than the first. What a device
 /// keeps of the second lies behind the first's.
 template <class Convert>
@@ -65,7 +61,7 @@ std::string obstacle_to_keeping(const TrainingTask& task) {
 }  // namespace
 
 TrainingTask fed_by_bytes(const kernels::Device& device, TrainingTask task) {
-  if (is_cpu(device) || !task.pictures) return task;
+  if (device.is_cpu() || !task.pictures) return task;
   if (task.train_set == nullptr) {
     task.input.pictures = task.pictures;
     return task;
@@ -77,9 +73,9 @@ TrainingTask fed_by_bytes(const kernels::Device& device, TrainingTask task) {
 TrainingTask fed_to(const Session& session, const std::string& data_device, TrainingTask task) {
   const kernels::Device& device = *session.device;
   const bool asked = data_device == "gpu";
-  if (asked && is_cpu(device))
+  if (asked && device.is_cpu())
     throw UsageError("--data-device gpu: this run computes on the CPU; give --device cuda, or leave it out");
-  if (is_cpu(device) || data_device == "host") return fed_by_bytes(device, std::move(task));
+  if (device.is_cpu() || data_device == "host") return fed_by_bytes(device, std::move(task));
   auto kept = judged_on_all_ranks(*session.communicator, [&] {
     auto of_rank = kept_on_device(task);
     if (asked && !of_rank) {
@@ -125,7 +121,7 @@ void fill_store(const Session& session, const TrainingTask& task, std::span<std:
 }
 
 std::size_t pinned_bytes(const kernels::Device& device, const Options& options, const Plan& plan) {
-  if (is_cpu(device) || options.pin_memory == "off") return 0;
+  if (device.is_cpu() || !pins_memory(options)) return 0;
   const std::size_t parts[] = {plan.bytes_of(model::Role::input), plan.bytes_of(model::Role::target),
                                plan.bytes_of(model::Role::states)};
   std::size_t batch = 0;

@@ -5,6 +5,7 @@
 
 #include "data/loader.h"
 #include "data/sampler.h"
+#include "kernels/base/division.h"
 #include "runtime/step/step_pipeline.h"
 
 namespace lockstep::runtime {
@@ -38,9 +39,32 @@ class StopVote {
   Clock::time_point since_ = Clock::now();
 };
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
+/// Sums over this rank's targets.
+struct Scores {
+  double loss = 0;
+  double correct = 0;
+  double targets = 0;
+  double top5 = 0;
+
+  void add(const kernels::ControlBlock& control) {
+    loss += control.loss;
+    correct += control.correct;
+    targets += control.targets;
+    top5 += control.top5;
+  }
+
+  /// Collective: the means over the targets of all ranks.
+  Evaluation mean(comm::Communicator& communicator, std::int64_t samples, std::int64_t classes) const {
+    std::array sums{loss, correct, targets, top5};
+    communicator.all_reduce_sum(sums);
+    const double count = sums[2] > 0 ? sums[2] : 1;
+    return {.loss = sums[0] / count,
+            .accuracy = sums[1] / count,
+            .samples = samples,
+            .classes = classes > 0,
+            .top5 = classes > 5 ? std::optional(sums[3] / count) : std::nullopt};
+  }
+};
 
 }  // namespace
 
@@ -62,14 +86,11 @@ std::optional<Evaluation> evaluate(kernels::Device& device, comm::Communicator& 
                        .source = options.source});
   DevicePrefetcher prefetcher(loader, device, memory, options.timeout, options.activity);
   Activity::Work work(options.activity, std::string("evaluating"), Activity::Needs::peers);
-  double loss = 0;
-  double correct = 0;
-  double top5 = 0;
-  double targets = 0;
+  Scores scores;
   StopVote vote(communicator, stop_request);
   EvaluationProgress progress(samples, options.tell);
   // A rank may have a batch less than the others: it votes with them.
-  const std::int64_t batches = divide_up(divide_up(samples, world.size), options.batch_size);
+  const std::int64_t batches = parts_of(parts_of(samples, world.size), options.batch_size);
   for (std::int64_t done = 0; done < batches; ++done) {
     if (vote.stops()) return std::nullopt;
     const bool has_batch = prefetcher.fetch();
@@ -79,25 +100,13 @@ std::optional<Evaluation> evaluate(kernels::Device& device, comm::Communicator& 
       const auto rows = static_cast<std::int32_t>(batch.info.samples);
       memory.host_input(slot) = {.state = {.valid_samples = rows}, .control = {}};
       executor.run(plan_of(batch.info.length), slot);
-      const kernels::ControlBlock& control = memory.host_control(slot);
-      loss += control.loss;
-      correct += control.correct;
-      top5 += control.top5;
-      targets += control.targets;
+      scores.add(memory.host_control(slot));
     }
     if (options.batch_done) options.batch_done(has_batch ? prefetcher.info().samples : 0);
     work.advance(static_cast<std::uint64_t>(done + 1), static_cast<std::uint64_t>(batches));
     progress.advance((done + 1) * options.batch_size * world.size);
   }
-  std::array sums{loss, correct, targets, top5};
-  communicator.all_reduce_sum(sums);
-  const double count = sums[2] > 0 ? sums[2] : 1;
-  const std::int64_t classes = dataset->spec().num_classes;
-  return Evaluation{.loss = sums[0] / count,
-                    .accuracy = sums[1] / count,
-                    .samples = samples,
-                    .classes = classes > 0,
-                    .top5 = classes > 5 ? std::optional(sums[3] / count) : std::nullopt};
+  return scores.mean(communicator, samples, dataset->spec().num_classes);
 }
 
 }  // namespace lockstep::runtime

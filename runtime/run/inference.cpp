@@ -33,7 +33,7 @@ std::optional<std::int64_t> rows_of(const std::vector<std::string>& names, const
 }
 
 /// Puts the vocabulary of the weights into `spec`; false when they have the same or none.
-bool take_vocabulary(const WeightsFile& weights, const TrainingTask& task, data::SampleSpec& spec) {
+bool adopt_vocabulary_of(const WeightsFile& weights, const TrainingTask& task, data::SampleSpec& spec) {
   if (spec.vocab_size == 0) return false;
   const auto vocab_size = rows_of(token_parameters(build_forward(task.model, task.input, 1)), weights);
   if (!vocab_size || *vocab_size == task.input.vocab_size) return false;
@@ -82,7 +82,7 @@ TrainingTask task_for_weights(const Options& options, const WeightsFile& weights
                          predicts_tokens(options, wanted_input(options));
   if (of_tokens) spec.num_classes = spec.vocab_size;
   TrainingTask task = make_task_for(options, spec);
-  if (take_vocabulary(weights, task, spec)) {
+  if (adopt_vocabulary_of(weights, task, spec)) {
     if (of_tokens) spec.num_classes = spec.vocab_size;
     task = make_task_for(options, spec);
   }
@@ -141,7 +141,7 @@ std::optional<Evaluation> Inference::run(const StopRequest& stop_request, const 
       .lengths = lengths_,
       .num_workers = options_.num_workers < 0 ? session_.cores : options_.num_workers,
       .prefetch_factor = options_.prefetch_factor,
-      .pins_memory = options_.pin_memory != "off",
+      .pins_memory = pins_memory(options_),
       .timeout = Seconds(options_.timeout),
       .samples = samples_,
       .source = source_of(options_),

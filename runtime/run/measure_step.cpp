@@ -11,6 +11,7 @@
 
 #include "kernels/base/deadline.h"
 #include "runtime/run/practice_replica.h"
+#include "runtime/run/rank_agreement.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -80,7 +81,7 @@ class Stepper {
   /// Rank 0's are all ranks'.
   int rounds_for(double seconds) {
     const double rounds = std::clamp<double>(seconds_to_measure / seconds, least_rounds, most_rounds);
-    return std::stoi(node_.all_gather(std::to_string(static_cast<int>(rounds))).front());
+    return static_cast<int>(rank0_number(node_, static_cast<std::int64_t>(rounds)));
   }
 
   /// Of the ranks' rounds, each as long as its slowest rank.

@@ -19,6 +19,7 @@
 #include "kernels/device.h"
 #include "runtime/machine/local_ranks.h"
 #include "runtime/run/practice_replica.h"
+#include "runtime/run/rank_agreement.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/step/exchange_queue.h"
 
@@ -162,7 +163,7 @@ class BusyRank {
   /// Rank 0's are both ranks'.
   int rounds_for(double seconds) {
     const double rounds = std::clamp(seconds_to_measure / seconds, least_rounds, most_rounds);
-    return std::stoi(group_.all_gather(std::to_string(static_cast<int>(rounds))).front());
+    return static_cast<int>(rank0_number(group_, static_cast<std::int64_t>(rounds)));
   }
 
   comm::Communicator& group_;

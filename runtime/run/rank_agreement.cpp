@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "data/dataset.h"
+#include "kernels/base/error.h"
+#include "kernels/base/number.h"
 #include "runtime/machine/open_device.h"
 #include "runtime/options/table.h"
 #include "runtime/plan/signature.h"
@@ -51,6 +53,20 @@ std::string plugin_lines(const TrainingTask& task) {
   std::string lines;
   for (const std::string& plugin : task.plugins) lines += plugin + '\n';
   return lines;
+}
+
+std::vector<std::int64_t> gather_numbers(comm::Communicator& communicator, std::int64_t mine) {
+  std::vector<std::int64_t> numbers;
+  for (const std::string& text : communicator.all_gather(std::to_string(mine))) {
+    const auto number = parse_number<std::int64_t>(text);
+    if (!number) throw CommError(fmt::format("rank {} sent no number: '{}'", numbers.size(), text));
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+std::int64_t rank0_number(comm::Communicator& communicator, std::int64_t mine) {
+  return gather_numbers(communicator, mine).front();
 }
 
 }  // namespace lockstep::runtime

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "kernels/base/activity.h"
@@ -44,5 +46,11 @@ auto judged_on_all_ranks(comm::Communicator& communicator, const Judge& judge) {
   throw_any_problem<UsageError>(communicator, "");
   return judged;
 }
+
+/// Each rank's number, by rank.
+std::vector<std::int64_t> gather_numbers(comm::Communicator& communicator, std::int64_t mine);
+
+/// Rank 0's number, on all ranks.
+std::int64_t rank0_number(comm::Communicator& communicator, std::int64_t mine);
 
 }  // namespace lockstep::runtime

@@ -90,8 +90,8 @@ bool defers_updates(const kernels::Device& device, std::string_view backend, boo
 /// options').
 PlanRequest training_request(const Options& options, const PlanKey& key, int ranks, ScheduleOptions exchange);
 
-/// What --amp means on `device`: off, bf16 or fp16. UsageError for fp16 on a CPU, and for
-/// bf16 on a GPU without its arithmetic.
+/// What --amp means on `device`: off, bf16 or fp16. UsageError for fp16 on a CPU, and for bf16 on a GPU
+/// without its arithmetic.
 std::string amp_on(const kernels::Device& device, const std::string& amp);
 
 /// What the options decide for all plans of a run; `Options::amp` as `amp_on` gives it.

@@ -62,7 +62,7 @@ data::DatasetOptions dataset_options(const Options& options, const model::InputS
 /// What a plugin's data set does with its pictures where nothing else is asked for: when options were read,
 /// only those of built-in sets were known.
 void take_transforms(const Registry& registry, data::DatasetOptions& dataset) {
-  if (registry.plugin_of("data set", dataset.name).empty()) return;
+  if (registry.plugin_of(EntryKind::dataset, dataset.name).empty()) return;
   const auto& own = data::find_dataset(registry.datasets(), dataset.name).transforms;
   if (own && dataset.transform.empty()) dataset.transform = own->train;
   if (own && dataset.eval_transform.empty()) dataset.eval_transform = own->eval;
@@ -136,6 +136,50 @@ KeptNames names_of(const data::DatasetEntry& entry, const data::DatasetOptions& 
   return names;
 }
 
+/// What the options name, found, and what they want of the data set. UsageError for a model that is missing
+/// or unknown, and by `entry` for such a data set.
+struct NamedTask {
+  explicit NamedTask(const Options& options)
+      : plugins(load_plugins(options.plugins)), dataset(resolved_dataset(options, plugins)) {}
+
+  const data::DatasetEntry& entry() const {
+    return data::find_dataset(plugins.registry.datasets(), dataset.name);
+  }
+
+  Plugins plugins;
+  data::DatasetOptions dataset;
+};
+
+data::DatasetPtr opened(const Plugins& plugins, const data::DatasetEntry& entry,
+                        const data::DatasetOptions& dataset, data::Split split) {
+  data::DatasetPtr samples = open_samples(plugins.registry, entry, dataset, split);
+  if (samples == nullptr)
+    throw UsageError(
+        fmt::format("data set '{}' opens nothing: its function open gave no samples", entry.name));
+  return samples;
+}
+
+TrainingTask open_task(const Options& options, const NamedTask& named, Activity* activity) {
+  const Plugins& plugins = named.plugins;
+  const data::DatasetEntry& entry = named.entry();
+  data::DatasetOptions dataset = named.dataset;
+  dataset.activity = activity;
+  const Activity::Work opening(activity, "opening the data set " + source_of(options));
+  take_first_numbers_of_tokens(options, entry, dataset);
+  const data::DatasetPtr train_set = opened(plugins, entry, dataset, data::Split::train);
+  TrainingTask task = task_for(options, plugins, train_set->spec());
+  task.train_set = train_set;
+  if (options.eval_samples > 0) dataset.samples = options.eval_samples;
+  KeptNames names = names_of(entry, dataset);
+  task.class_names = std::move(names.classes);
+  task.token_names = std::move(names.tokens);
+  task.tokenizer = dataset.tokenizer;
+  if (options.eval_every == 0) return task;
+  task.test_set = open_samples(plugins.registry, entry, dataset, data::Split::test);
+  if (entry.note != nullptr) task.note = entry.note(dataset);
+  return task;
+}
+
 }  // namespace
 
 KeptNames kept_names(const TrainingTask& task) {
@@ -161,45 +205,11 @@ void require_fitting(const TrainingTask& task, const Options& options) {
   }
 }
 
-namespace {
-
-data::DatasetPtr opened(const Plugins& plugins, const data::DatasetEntry& entry,
-                        const data::DatasetOptions& dataset, data::Split split) {
-  data::DatasetPtr samples = open_samples(plugins.registry, entry, dataset, split);
-  if (samples == nullptr)
-    throw UsageError(
-        fmt::format("data set '{}' opens nothing: its function open gave no samples", entry.name));
-  return samples;
-}
-
-TrainingTask open_task(const Options& options, const Plugins& plugins, data::DatasetOptions dataset,
-                       Activity* activity) {
-  dataset.activity = activity;
-  const Activity::Work opening(activity, "opening the data set " + source_of(options));
-  const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
-  take_first_numbers_of_tokens(options, entry, dataset);
-  const data::DatasetPtr train_set = opened(plugins, entry, dataset, data::Split::train);
-  TrainingTask task = task_for(options, plugins, train_set->spec());
-  task.train_set = train_set;
-  if (options.eval_samples > 0) dataset.samples = options.eval_samples;
-  KeptNames names = names_of(entry, dataset);
-  task.class_names = std::move(names.classes);
-  task.token_names = std::move(names.tokens);
-  task.tokenizer = dataset.tokenizer;
-  if (options.eval_every == 0) return task;
-  task.test_set = open_samples(plugins.registry, entry, dataset, data::Split::test);
-  if (entry.note != nullptr) task.note = entry.note(dataset);
-  return task;
-}
-
-}  // namespace
-
 std::function<TrainingTask(Activity*)> prepare_task(const Options& options) {
   require_read_by_dataset(options);
-  const auto plugins = std::make_shared<const Plugins>(load_plugins(options.plugins));
-  const data::DatasetOptions dataset = resolved_dataset(options, *plugins);
-  data::find_dataset(plugins->registry.datasets(), dataset.name);
-  return [=](Activity* activity) { return open_task(options, *plugins, dataset, activity); };
+  const auto named = std::make_shared<const NamedTask>(options);
+  named->entry();  // refuses a name that is unknown before the ranks meet
+  return [=](Activity* activity) { return open_task(options, *named, activity); };
 }
 
 TrainingTask make_task(const Options& options) {
@@ -207,15 +217,15 @@ TrainingTask make_task(const Options& options) {
 }
 
 TestSet open_test_set(const Options& options, const WeightsFile& weights, Activity* activity) {
-  const Plugins plugins = load_plugins(options.plugins);
-  data::DatasetOptions dataset = resolved_dataset(options, plugins);
-  const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
+  const NamedTask named(options);
+  const data::DatasetEntry& entry = named.entry();
+  data::DatasetOptions dataset = named.dataset;
   dataset.activity = activity;
   const Activity::Work opening(activity, "opening the data set " + source_of(options));
   dataset.class_names = weights.class_names();
   if (entry.token_names != nullptr) take_numbers_of_tokens(weights, {}, dataset);
   if (options.eval_samples > 0) dataset.samples = options.eval_samples;
-  TestSet set{.samples = opened(plugins, entry, dataset, data::Split::test),
+  TestSet set{.samples = opened(named.plugins, entry, dataset, data::Split::test),
               .class_names = dataset.class_names};
   if (set.class_names.empty()) set.class_names = names_of(entry, dataset).classes;
   return set;
@@ -224,22 +234,19 @@ TestSet open_test_set(const Options& options, const WeightsFile& weights, Activi
 std::shared_ptr<const data::PictureFiles> open_pictures(const Options& options,
                                                         std::vector<std::string> files,
                                                         const data::SampleSpec& targets) {
-  const Plugins plugins = load_plugins(options.plugins);
-  const data::DatasetOptions dataset = resolved_dataset(options, plugins);
-  const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
-  if (!entry.pictures) {
+  const NamedTask named(options);
+  const auto& pictures = named.entry().pictures;
+  if (!pictures) {
     throw UsageError(
         fmt::format("{}: data set {} has no pictures; say what to do with them by --dataset image-folder "
                     "--eval-transform LIST",
-                    files.front(), dataset.name));
+                    files.front(), named.dataset.name));
   }
-  return std::make_shared<const data::PictureFiles>(std::move(files), *entry.pictures, targets, dataset);
+  return std::make_shared<const data::PictureFiles>(std::move(files), *pictures, targets, named.dataset);
 }
 
 TrainingTask make_task_for(const Options& options, const data::SampleSpec& spec) {
-  const Plugins plugins = load_plugins(options.plugins);
-  resolved_dataset(options, plugins);  // names the option that is missing
-  return task_for(options, plugins, spec);
+  return task_for(options, NamedTask(options).plugins, spec);
 }
 
 model::InputSpec wanted_input(const Options& options) {
@@ -264,9 +271,10 @@ KeptNames names_of_data(const Options& options) {
 
 TrainingTask make_task_without_data(const Options& options) {
   require_read_by_dataset(options);
-  const Plugins plugins = load_plugins(options.plugins);
-  data::DatasetOptions dataset = resolved_dataset(options, plugins);
-  const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), dataset.name);
+  const NamedTask named(options);
+  const Plugins& plugins = named.plugins;
+  const data::DatasetEntry& entry = named.entry();
+  data::DatasetOptions dataset = named.dataset;
   take_first_numbers_of_tokens(options, entry, dataset);
   return task_for(options, plugins, spec_of(plugins.registry, entry, dataset));
 }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/host.h"
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/output/console.h"
 
@@ -43,7 +44,7 @@ Summary Trainer::run() {
                               .prefetch_factor = options_.prefetch_factor,
                               .first_epoch = progress_.next_epoch,
                               .first_batch = steps_of_epoch * batching_.micro_batches,
-                              .device = options_.pin_memory == "off" ? nullptr : session_.device.get(),
+                              .device = pins_memory(options_) ? session_.device.get() : nullptr,
                               .source = source_of(options_)};
   if (options_.epochs > 0) loading.epochs = options_.epochs - progress_.next_epoch;
   if (evaluates_first()) evaluate_now(0);
@@ -99,7 +100,7 @@ void Trainer::train(data::Loader& loader) {
         finish_all_but(0);
         executor_->settle();
       }
-      if (pipeline.in_flight() == 0) use_replica_after(step, batch.slot);
+      if (pipeline.in_flight() == 0) evaluate_and_save_after(step, batch.slot);
       if (progress_.stopped) return;
       ++step;
     }
@@ -109,7 +110,7 @@ void Trainer::train(data::Loader& loader) {
 }
 
 /// Between that step and the next.
-void Trainer::use_replica_after(std::int64_t step, std::size_t free_slot) {
+void Trainer::evaluate_and_save_after(std::int64_t step, std::size_t free_slot) {
   if (!progress_.stopped && progress_.ends_evaluated_epoch(options_.eval_every)) evaluate_now(free_slot);
   // The last step is saved behind the evaluation at the end.
   const bool saves = checkpointer_->due(step) && step < batching_.total_steps;
@@ -127,6 +128,7 @@ kernels::StepInput Trainer::step_input(std::int64_t step, const MicroBatch& micr
           .control = {.next_targets = static_cast<float>(next_targets),
                       .rank = static_cast<float>(session_.world.rank),
                       .stop_requests = stop_request_.made() ? 1.0F : 0.0F,
+                      // Times the rate on the device: the ranks' sum is rank 0's.
                       .learning_rate = session_.is_rank0() ? 1.0F : 0.0F,
                       .samples = static_cast<float>(micro_batch.step_samples)}};
 }
@@ -164,7 +166,7 @@ void Trainer::first_step_done() {
   if (files_) files_->remove_summary();
   if (options_.dump_gradients.empty() || !session_.is_rank0()) return;
   std::vector<NamedTensor> tensors = replica().gradients();
-  if (options_.amp == "fp16") unscale(tensors, progress_.scaler_scale);
+  if (scales_gradients()) unscale(tensors, progress_.scaler_scale);
   tensors.insert(tensors.begin(), loss_tensor(progress_.loss));
   const Activity::Work work(session_.activity.get(), "writing " + options_.dump_gradients.string());
   save_tensors(options_.dump_gradients, tensors);
@@ -191,7 +193,7 @@ Progress Trainer::progress_for(RunMetrics::Reader reader, const data::BatchInfo&
   progress.loss = progress_.loss;
   progress.learning_rate = progress_.learning_rate;
   if (options_.clip_grad_norm > 0) progress.gradient_norm = progress_.gradient_norm;
-  if (options_.amp == "fp16") progress.grad_scale = progress_.scaler_scale;
+  if (scales_gradients()) progress.grad_scale = progress_.scaler_scale;
   progress.seconds_left = static_cast<double>(total - progress_.step) * progress.step_ms / 1e3;
   return progress;
 }
@@ -203,7 +205,7 @@ void Trainer::save_checkpoint() {
   replica().broadcast_buffers(*session_.communicator);
   RunState state = progress_.state();
   state.applied_updates = replica().applied_updates();
-  if (options_.amp == "fp16") state.grad_scaler = replica().grad_scaler();
+  if (scales_gradients()) state.grad_scaler = replica().grad_scaler();
   state.schedule_steps = batching_.schedule_steps;
   state.settings = settings_;
   state.machine = machine_;
@@ -228,7 +230,7 @@ void Trainer::evaluate_now(std::size_t slot) {
        .lengths = plans_.lengths.evaluation,
        .num_workers = options_.num_workers,
        .prefetch_factor = options_.prefetch_factor,
-       .pins_memory = options_.pin_memory != "off",
+       .pins_memory = pins_memory(options_),
        .timeout = Seconds(options_.timeout),
        .samples = options_.eval_samples,
        .source = source_of(options_),
@@ -271,7 +273,7 @@ void Trainer::require_finite() const {
 /// makes those gradients infinite.
 void Trainer::require_scale() const {
   constexpr float least = 0x1p-24F;
-  if (options_.amp != "fp16" || progress_.scaler_scale >= least) return;
+  if (!scales_gradients() || progress_.scaler_scale >= least) return;
   executor_->settle();
   throw NonFiniteError(
       fmt::format("the gradients are not finite in fp16 at step {} (epoch {}), whatever their scale, which "

@@ -41,7 +41,10 @@ class Trainer {
   const std::filesystem::path& folder() const { return run_directory_.run; }
 
  private:
+  void agree_on_settings();
   void find_checkpoint();
+  void agree_on_plans();
+  void make_replica();
   void set_up_parameters();
   void open_files();
   void print_resumption();
@@ -51,7 +54,7 @@ class Trainer {
   void train(data::Loader& loader);
   kernels::StepInput step_input(std::int64_t step, const MicroBatch& micro_batch, std::int64_t next_targets);
   bool pauses_after(std::int64_t step, const data::BatchInfo& batch) const;
-  void use_replica_after(std::int64_t step, std::size_t free_slot);
+  void evaluate_and_save_after(std::int64_t step, std::size_t free_slot);
   void step_done(const FinishedStep& step, std::int64_t data_wait_ns);
   void agree_on_cuda_graphs(const StepTiming& timing);
   void first_step_done();
@@ -65,10 +68,9 @@ class Trainer {
   void free_training_memory();
   void write_results(const Summary& summary, const std::vector<NamedTensor>& weights);
   ParameterIO replica() const { return {*session_.device, plans_.full_batch(), *memory_}; }
+  bool scales_gradients() const { return plans_.constraints.compute_dtype == DType::f16; }
   bool made_a_step() const { return startup_ms_ > 0; }  ///< this process, not one before a restart
 
-  const data::DatasetPtr train_samples_;  ///< as the task gave them, as the next
-  const data::DatasetPtr test_samples_;
   TrainingTask task_;
   const Options options_;
   Session& session_;

@@ -6,6 +6,7 @@
 #include "kernels/base/version.h"
 #include "runtime/output/failure.h"
 #include "runtime/run/device_data.h"
+#include "runtime/run/rank_agreement.h"
 #include "runtime/run/trainer.h"
 
 namespace lockstep::runtime {
@@ -40,7 +41,7 @@ Summary Trainer::finish() {
                   .pinned_bytes = static_cast<std::int64_t>(
                       pinned_bytes(*session_.device, options_, plans_.full_batch())),
                   .stopped = progress_.stopped};
-  if (options_.amp == "fp16") {
+  if (scales_gradients()) {
     summary.applied_updates = replica().applied_updates();
     summary.grad_scale = replica().grad_scaler().scale;
   }
@@ -52,11 +53,11 @@ Summary Trainer::finish() {
   summary.weights_sha256 = sha256_of(weights);
   if (!checkpointer_->has_saved(progress_.step)) {
     require_equal_replicas(session_.communicator->all_gather(summary.weights_sha256), progress_.step);
-    runtime::require_finite(first_not_finite(weights), progress_.step);
+    if (const std::string tensor = first_not_finite(weights); !tensor.empty())
+      throw_not_finite(tensor, progress_.step);
   }
-  const auto peaks = session_.communicator->all_gather(std::to_string(memory_watch_.peak_bytes()));
-  for (const std::string& peak : peaks)
-    summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, std::stol(peak));
+  summary.peak_memory_bytes =
+      std::ranges::max(gather_numbers(*session_.communicator, memory_watch_.peak_bytes()));
   if (files_) write_results(summary, weights);
   session_.communicator->barrier();
   if (run_directory_.writes_checkpoints) remove_failure(run_directory_.run);

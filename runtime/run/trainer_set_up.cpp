@@ -68,8 +68,7 @@ CudaGraphPolicy walks_only(const CudaGraphPolicy& asked) {
   if (asked.from_the_start()) {
     throw UsageError(
         "--cuda-graph on: with several ranks graphs need sequences of one length, and these are padded; "
-        "leave "
-        "it out");
+        "leave it out");
   }
   return {"off", ""};
 }
@@ -77,9 +76,7 @@ CudaGraphPolicy walks_only(const CudaGraphPolicy& asked) {
 }  // namespace
 
 Trainer::Trainer(const Options& options, Session& session, TrainingTask task, StopRequest& stop_request)
-    : train_samples_(task.train_set),
-      test_samples_(task.test_set),
-      task_(fed_to(session, options.data_device, std::move(task))),
+    : task_(fed_to(session, options.data_device, std::move(task))),
       options_(resolved(options, task_, session)),
       session_(session),
       console_(make_console(options.progress, options.quiet || !session.is_rank0(), session.launch_columns)),
@@ -88,35 +85,12 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   stop_request_.accept();
   if (options.batch_size != options_.batch_size)
     console_.print(fmt::format("--batch-size auto: {} per rank", options_.batch_size));
-  // Before anything is judged by these: from here on all ranks find the same.
-  settings_ = settings_of(options_, session_.world, train_samples_->size(), task_.data_fingerprint);
-  require_equal_settings(*session_.communicator, settings_);
-  batching_ = batching_of(options_, session_.world, task_.train_set->size());
-  require_countable(task_, batching_, session_.world);
+  // First: what is judged by these all ranks then find alike.
+  agree_on_settings();
   find_checkpoint();
   require_schedule(options_.optimizer, batching_);
-  plans_ = plan_run(options_, task_, batching_, session_,
-                    resumed_ ? std::optional(resumed_->state.algorithms) : std::nullopt);
-  if (session_.world.size > 1 && !plans_.lengths.training.empty())
-    cuda_graph_policy_ = walks_only(cuda_graph_policy_);
-  // Behind `walks_only`, which refuses only what was asked for.
-  if (resumed_ && resumed_->state.replayed) cuda_graph_policy_.decide(*resumed_->state.replayed);
-  const std::string signature =
-      plugin_lines(task_) +
-      exchange_signature(plans_.full_batch(), *session_.device, plans_.constraints.algorithms);
-  require_equal(*session_.communicator, "the exchange", signature);
-  require_memory(options_, task_, plans_, session_);
-  machine_ = machine_of(*session_.device, session_.communicator->backend(), signature);
-  if (resumed_) {
-    require_one_course(*session_.communicator, run_directory_, resumed_->state.step, settings_, machine_,
-                       session_.activity.get());
-  }
-  memory_ = std::make_unique<ReplicaMemory>(*session_.device, *session_.communicator, plans_.all);
-  executor_ = std::make_unique<Executor>(*session_.device, *session_.communicator, *memory_);
-  if (options_.detect_anomaly) executor_->detect_anomalies();
-  if (syncs_launches(options_)) executor_->wait_after_each();
-  if (cuda_graph_policy_.from_the_start()) executor_->use_graphs(without_graph(options_.cuda_graph));
-  fill_store(session_, task_, memory_->stored());
+  agree_on_plans();
+  make_replica();
   set_up_parameters();
   std::optional<std::int64_t> saved_step;
   if (resumed_ && run_directory_.resuming) saved_step = progress_.step;
@@ -137,6 +111,13 @@ Trainer::~Trainer() {
   if (std::uncaught_exceptions() == 0) session_.communicator->watch({});
 }
 
+void Trainer::agree_on_settings() {
+  settings_ = settings_of(options_, session_.world, task_.train_set->size(), task_.data_fingerprint);
+  require_equal_settings(*session_.communicator, settings_);
+  batching_ = batching_of(options_, session_.world, task_.train_set->size());
+  require_countable(task_, batching_, session_.world);
+}
+
 void Trainer::find_checkpoint() {
   comm::Communicator& communicator = *session_.communicator;
   Activity* const activity = session_.activity.get();
@@ -153,6 +134,34 @@ void Trainer::find_checkpoint() {
   if (ranks_in(resumed_->state.settings) != session_.world.size) progress_.deal_rest();
   resume_batching(batching_, options_, sampler_for(options_, session_.world, task_.train_set->size()),
                   progress_);
+}
+
+void Trainer::agree_on_plans() {
+  plans_ = plan_run(options_, task_, batching_, session_,
+                    resumed_ ? std::optional(resumed_->state.algorithms) : std::nullopt);
+  if (session_.world.size > 1 && !plans_.lengths.training.empty())
+    cuda_graph_policy_ = walks_only(cuda_graph_policy_);
+  // Behind `walks_only`, which refuses only what was asked for.
+  if (resumed_ && resumed_->state.replayed) cuda_graph_policy_.decide(*resumed_->state.replayed);
+  const std::string signature =
+      plugin_lines(task_) +
+      exchange_signature(plans_.full_batch(), *session_.device, plans_.constraints.algorithms);
+  require_equal(*session_.communicator, "the exchange", signature);
+  require_memory(options_, task_, plans_, session_);
+  machine_ = machine_of(*session_.device, session_.communicator->backend(), signature);
+  if (resumed_) {
+    require_one_course(*session_.communicator, run_directory_, resumed_->state.step, settings_, machine_,
+                       session_.activity.get());
+  }
+}
+
+void Trainer::make_replica() {
+  memory_ = std::make_unique<ReplicaMemory>(*session_.device, *session_.communicator, plans_.all);
+  executor_ = std::make_unique<Executor>(*session_.device, *session_.communicator, *memory_);
+  if (options_.detect_anomaly) executor_->detect_anomalies();
+  if (syncs_launches(options_)) executor_->wait_after_each();
+  if (cuda_graph_policy_.from_the_start()) executor_->use_graphs(without_graph(options_.cuda_graph));
+  fill_store(session_, task_, memory_->stored());
 }
 
 void Trainer::set_up_parameters() {

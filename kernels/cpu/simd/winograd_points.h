@@ -12,10 +12,10 @@ constexpr int taps = 3;
 template <class Floats, int extent>
 struct Points;
 
-/// For the points 0, a, -a, b, -b and infinity. The paper's points are 1 and 2;
-/// those here amplify the rounding of a product 2.2 times less in the mean of a tile's pixels, and 3.8 times
-/// less in the worst: the sums over points of the squares of A, B and G say so (B. Barabasz et al., "Error
-/// analysis and improving the accuracy of Winograd convolution for deep neural networks", 2020, section 5).
+/// For the points 0, a, -a, b, -b and infinity. The paper's points are 1 and 2; those here amplify the
+/// rounding of a product 2.2 times less in the mean of a tile's pixels, and 3.8 times less in the worst: the
+/// sums over points of the squares of A, B and G say so (B. Barabasz et al., "Error analysis and improving
+/// the accuracy of Winograd convolution for deep neural networks", 2020, section 5).
 template <class Floats>
 struct Points<Floats, 4> {
   static constexpr int window = 6;

@@ -42,14 +42,14 @@ TEST_CASE("ranks get slices near their GPUs") {
   const ScratchFolder root;
   write_machine(root);
   const auto slices = [&](const std::string& visible, int ranks) {
-    return choose_slices(eight, ranks, "", find_numa_nodes(visible, root.path()));
+    return choose_slices(eight, ranks, 0, find_numa_nodes(visible, root.path()));
   };
   using Slices = std::vector<CpuList>;
   CHECK(slices("", 4) == Slices{{1, 3}, {5, 7}, {0, 2}, {4, 6}});
   CHECK(slices("3,0", 2) == Slices{{0, 2, 4, 6}, {1, 3, 5, 7}});
   CHECK(slices("0,1", 2) == Slices{{1, 3, 5, 7}, {0, 2, 4, 6}});  // one of them has to be far
   CHECK(slices("MIG-aa", 2) == Slices{{0, 2, 4, 6}, {1, 3, 5, 7}});
-  CHECK(choose_slices(eight, 2, "", {}) == Slices{{0, 1, 2, 3}, {4, 5, 6, 7}});
+  CHECK(choose_slices(eight, 2, 0, {}) == Slices{{0, 1, 2, 3}, {4, 5, 6, 7}});
 }
 
 }  // namespace

@@ -21,9 +21,9 @@ TEST_CASE("ranks are given as a number or counted") {
 }
 
 TEST_CASE("ranks that want more threads than their slice has cores are not bound") {
-  CHECK(choose_slices(four, 2, "", {}).size() == 2);
-  CHECK(choose_slices(four, 2, "2", {}).size() == 2);
-  CHECK(choose_slices(four, 2, "3", {}).empty());
+  CHECK(choose_slices(four, 2, 0, {}).size() == 2);
+  CHECK(choose_slices(four, 2, 2, {}).size() == 2);
+  CHECK(choose_slices(four, 2, 3, {}).empty());
 }
 
 const Cores two = {.cores = {{0}, {1}}, .quota = 0};
