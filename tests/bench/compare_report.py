@@ -31,7 +31,7 @@ def summarise(workload, variant, trial, peers, ours):
         "throughput_ratio": spread([o.samples_per_s / p.samples_per_s for p, o in zip(peers, ours)]),
         # What other users of the host take slows one run or another: the fastest of each side had the least of it.
         "fastest_ratio": min(p.step_ms for p in peers) / min(o.step_ms for o in ours),
-        "ratio": ratio, "must": workload.must, "goal": workload.goal, "verdict": verdict(ratio["median"], workload),
+        "ratio": ratio, "must": workload.must, "goal": workload.goal, "verdict": verdict(ratio["median"], trial, workload),
         "peer_loss": peers[-1].loss, "our_loss": ours[-1].loss,
         "peer_peak_bytes": spread([p.peak_bytes for p in peers]), "our_peak_bytes": spread([o.peak_bytes for o in ours]),
         "memory_ratio": memory,
@@ -41,7 +41,9 @@ def summarise(workload, variant, trial, peers, ours):
     }
 
 
-def verdict(ratio, workload):
+def verdict(ratio, trial, workload):
+    if None in trial.values():
+        return "unknown"
     if ratio >= workload.goal:
         return "goal"
     return "must" if ratio >= workload.must else "MISSED"
@@ -101,12 +103,14 @@ def text(report):
     header = ", ".join(f"{name} {value}" for name, value in report["machine"].items())
     parts = [header, table(HEADINGS, [row_of(row) for row in report["workloads"]])]
     parts.append("\n".join(f"{row['workload']}: PyTorch's variants in the trial, ms: "
-                           + ", ".join(f"{name} {ms:.3f}" for name, ms in row["variants_step_ms"].items())
+                           + ", ".join(f"{name} failed" if ms is None else f"{name} {ms:.3f}"
+                                       for name, ms in row["variants_step_ms"].items())
                            for row in report["workloads"]))
     if report.get("startup"):
         parts.append(startup_line(report["startup"]))
     parts.append("Pairs are PyTorch / ours; step times and ratios are medians (range) over the alternations; "
-                 "losses are of each side's own random data; of the fastest runs: the least step time of "
+                 "losses are of each side's own random data; met is unknown where a variant of PyTorch, "
+                 "perhaps its fastest, failed; of the fastest runs: the least step time of "
                  "each side, for hosts that do other work; of the limit: `limits --step` (each kernel alone "
                  "at its limit, no exchange, no loader) by ours; peak MB is the highest PSS of a rank.")
     return "\n\n".join(parts)

@@ -1,6 +1,7 @@
 """Runs one side once and says what it took."""
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -22,6 +23,7 @@ class Result:
     step_ms: float  # median
     samples_per_s: float  # all ranks, over the whole of the timed steps
     loss: float
+    parameters: int
     peak_bytes: int  # highest proportional set size of a rank
     startup_ms: float  # command typed to first step done
     wall_ms: float  # command typed to its end
@@ -67,18 +69,21 @@ def figures_in(output):
     line = next((line for line in reversed(output.splitlines()) if line.startswith("{")), None)
     if line is None:
         raise RunFailed(f"torch_ddp.py printed no figures:\n{output[-2000:]}")
-    return json.loads(line)
+    figures = json.loads(line)
+    if not math.isfinite(figures["loss"]):  # arithmetic with NaN has a speed of its own; our trainer ends with 6
+        raise RunFailed(f"PyTorch's loss is {figures['loss']}")
+    return figures
 
 
 def run_peer(python, workload, variant_options):
     command = [python, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={RANKS}",
                str(HERE / "torch_ddp.py"), "--workload", workload.peer_workload, "--batch", str(workload.batch),
                "--steps", str(workload.peer_steps), "--warmup", "2" if workload.is_long else "5",
-               "--no_sync_steps", "0", "--started", str(time.time()), *variant_options]
+               "--bind", "--no_sync_steps", "0", "--started", str(time.time()), *variant_options]
     output, wall_ms = run(command)
     figures = figures_in(output)
-    return Result(figures["step_ms"], figures["samples_s"], figures["loss"], figures["peak_memory_bytes"],
-                  figures["startup_ms"], wall_ms)
+    return Result(figures["step_ms"], figures["samples_s"], figures["loss"], figures["params"],
+                  figures["peak_memory_bytes"], figures["startup_ms"], wall_ms)
 
 
 def run_trainer(bin_folder, trainer_options):
@@ -89,7 +94,7 @@ def run_trainer(bin_folder, trainer_options):
         _, wall_ms = run(command)
         summary = json.loads(pathlib.Path(folder, "run", "summary.json").read_text())
     return Result(summary["step_ms"]["median"], summary["samples_per_s"], summary["final_loss"],
-                  summary["peak_memory_bytes"], summary["startup_ms"], wall_ms)
+                  summary["parameters"], summary["peak_memory_bytes"], summary["startup_ms"], wall_ms)
 
 
 def run_ours(bin_folder, workload):

@@ -43,8 +43,7 @@ class Workload:
                     for count in range(len(switches) + 1) for chosen in itertools.combinations(switches, count)}
         if self.amp == "off":
             return variants
-        inside = {f"bf16 inside, {name}": ("--bf16_inside", *options) for name, options in variants.items()
-                  if "--compile" not in options}
+        inside = {f"bf16 inside, {name}": ("--bf16_inside", *options) for name, options in variants.items()}
         return {name: ("--amp", self.amp, *options) for name, options in variants.items()} | inside
 
 
@@ -57,6 +56,7 @@ ADAM = ("--optimizer", "adam", "--lr", "1e-3")
 MOMENTUM = ("--optimizer", "sgd", "--lr", "0.1", "--momentum", "0.9", "--weight-decay", "1e-4")
 IMAGES = ("--num-classes", "10", "--image-shape")
 ADAMW = ("--optimizer", "adamw", "--lr", "1e-3")
+TRANSFORMER = (*ADAM, "--model-args", "positions=learned")
 GPT_CHAR = (*ADAMW, "--model-args", "n_layer=4,n_head=4,n_embd=128,block_size=64,vocab_size=65,dropout=0")
 GPT2 = (*ADAMW, "--model-args", "block_size=256,dropout=0")
 IMAGENET = (*MOMENTUM, "--num-classes", "1000", "--image-shape", "3x224x224")
@@ -76,12 +76,13 @@ WORKLOADS = (
              memory_goal=0.4),
     Workload("rnn", 32, ADAM, 150, 400, 2.5, 4),
     Workload("lstm", 32, ADAM, 15, 30, 1.5, 2),
-    Workload("transformer", 16, ADAM, 12, 25, 1.5, 1.9),
+    Workload("transformer", 16, TRANSFORMER, 12, 25, 1.5, 1.9),
     Workload("gpt_char", 12, GPT_CHAR, 100, 200, 1.7, 2.4, model="gpt2"),
     Workload("gpt2", 1, GPT2, 5, 8, 1.5, 2.5, is_long=True, memory_must=0.75, memory_goal=0.5),
     Workload("rnn_bf16", 32, ADAM, 150, 400, bar(2.5, 1.5), 4, model="rnn", peer="rnn", amp="bf16"),
     Workload("lstm_bf16", 32, ADAM, 15, 30, bar(2.2, 1.5), 4, model="lstm", peer="lstm", amp="bf16"),
-    Workload("transformer_bf16", 16, ADAM, 12, 25, bar(3, 1.5), 5, model="transformer", peer="transformer", amp="bf16"),
+    Workload("transformer_bf16", 16, TRANSFORMER, 12, 25, bar(3, 1.5), 5, model="transformer", peer="transformer",
+             amp="bf16"),
     Workload("gpt_char_bf16", 12, GPT_CHAR, 100, 200, bar(3.5, 1.5), 6, model="gpt2", peer="gpt_char", amp="bf16"),
     Workload("gpt2_bf16", 1, GPT2, 5, 8, bar(2.2, 1.5), 4, model="gpt2", peer="gpt2", amp="bf16", is_long=True,
              memory_must=0.75, memory_goal=0.5),

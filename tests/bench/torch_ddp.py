@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from rank_cores import bind_rank
 from torch_memory import MemoryWatch
 from torch_models import workload
 
@@ -33,6 +34,7 @@ def parse_options():
     parser.add_argument("--bf16_inside", action="store_true", help="fp32 tensors, bf16 products inside oneDNN")
     parser.add_argument("--tuned", action="store_true",
                         help="fused optimizer, gradients as views of buckets, static graph")
+    parser.add_argument("--bind", action="store_true", help="each rank to its slice of the cores, as launch does")
     parser.add_argument("--no_sync_steps", type=int, default=-1, help="default: half of --steps, at least 5")
     parser.add_argument("--started", type=float, default=time.time(), help="when the command was typed")
     return parser.parse_args()
@@ -103,6 +105,8 @@ class Training:
 
 def main():
     options = parse_options()
+    if options.bind:
+        bind_rank()
     memory = MemoryWatch()
     torch.set_num_threads(options.threads)
     torch.set_flush_denormal(True)  # as Lockstep's threads do

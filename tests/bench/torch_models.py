@@ -74,7 +74,8 @@ class TransformerLM(nn.Module):
 
     def forward(self, x):
         embedded = self.embedding(x) + self.pos
-        return self.fc(self.tr(embedded, embedded, tgt_mask=self.mask))
+        # Without the hint PyTorch compares masks in each step, a branch on data that splits the compiled graph.
+        return self.fc(self.tr(embedded, embedded, tgt_mask=self.mask, tgt_is_causal=True))
 
 
 class Block(nn.Module):

@@ -3,6 +3,7 @@ import json
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -93,6 +94,12 @@ class Sequences(unittest.TestCase):
         save_file({name: value for name, value in theirs.state_dict().items() if name != "mask"},
                   self.folder / "theirs.safetensors")
         self.check_logits(theirs, self.folder / "theirs.safetensors", "--model", "transformer", "--model-args", TRANSFORMER)
+
+    def test_the_benchmarks_transformer_compares_no_masks(self):
+        module = TransformerLM(VOCAB, 32, 4, 1, LENGTH)
+        with mock.patch("torch.nn.modules.transformer._generate_square_subsequent_mask") as made:
+            module(self.inputs)
+        made.assert_not_called()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
+#include <array>
 #include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -48,13 +50,25 @@ std::optional<Convolution> convolution_of(const model::Op& op, const KernelIo& i
   return std::nullopt;
 }
 
+using Pair = std::array<std::int64_t, 2>;
+
+/// Nothing where both are `usual`.
+std::string describe(std::string_view word, const Pair& values, std::int64_t usual) {
+  const auto [height, width] = values;
+  if (height == usual && width == usual) return "";
+  return height == width ? fmt::format("{} {}", word, height) : fmt::format("{} {}x{}", word, height, width);
+}
+
+/// Has all that its time follows from: equal ones are measured once.
 std::string describe(const Convolution& convolution) {
   constexpr const char* names[] = {"forward", "data", "weights"};
   const Conv2dGeometry& geometry = convolution.geometry;
-  return fmt::format("{:<8} {} * {}{}{}", names[static_cast<int>(convolution.result)],
-                     convolution.x.shape.str(), convolution.w.shape.str(),
-                     geometry.stride[0] > 1 ? fmt::format(" / {}", geometry.stride[0]) : "",
-                     geometry.groups > 1 ? fmt::format(" in {} groups", geometry.groups) : "");
+  return fmt::format("{:<8} {} * {}{}{}{}{}{}{}", names[static_cast<int>(convolution.result)],
+                     convolution.x.shape.str(), convolution.w.shape.str(), describe(" /", geometry.stride, 1),
+                     geometry.groups > 1 ? fmt::format(" in {} groups", geometry.groups) : "",
+                     describe(", padding", geometry.padding, 0), describe(", dilation", geometry.dilation, 1),
+                     convolution.bias ? ", bias" : "",
+                     convolution.activation == Activation::relu ? ", relu" : "");
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ constexpr std::array workloads{
              "--momentum 0.9 --weight-decay 1e-4"},
     Workload{"rnn", Table::products, "--model rnn --batch-size 32"},
     Workload{"lstm", Table::products, "--model lstm --batch-size 32"},
-    Workload{"transformer", Table::products, "--model transformer --batch-size 16"},
+    Workload{"transformer", Table::products,
+             "--model transformer --batch-size 16 --model-args positions=learned"},
     Workload{"gpt_char", Table::products,
              "--model gpt2 --batch-size 12 --optimizer adamw --model-args "
              "n_layer=4,n_head=4,n_embd=128,block_size=64,vocab_size=65,dropout=0"},
