@@ -1,14 +1,12 @@
 #include "kernels/external_op.h"
 
-#include <fmt/format.h>
-
 #include "kernels/base/rethrow.h"
 #include "kernels/cpu/cpu_kernel.h"
 
 namespace lockstep::kernels {
 
 KernelPtr prepare(Cpu, const ExternalOp& op, const KernelIo& io) {
-  const std::string whose = fmt::format("op '{}' of plugin '{}'", op.rules->name(), op.rules->plugin());
+  const std::string whose = op.whose();
   ExternalKernel kernel;
   try {
     kernel = op.rules->cpu_kernel(io);
