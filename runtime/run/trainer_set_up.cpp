@@ -94,7 +94,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   batching_ = batching_of(options_, session_.world, task_.train_set->size());
   require_countable(task_, batching_, session_.world);
   find_checkpoint();
-  require_schedule(options_.optimizer, batching_);
+  require_schedule(options_.optimizer, batching_, resumed_.has_value());
   plans_ = plan_run(options_, task_, batching_, session_,
                     resumed_ ? std::optional(resumed_->state.algorithms) : std::nullopt);
   if (session_.world.size > 1 && !plans_.lengths.training.empty())
@@ -213,6 +213,9 @@ void Trainer::print_resumption() {
                          progress_.dealt_from == 0 ? 0 : task_.train_set->size() - progress_.dealt_from));
   }
   print_changed_rate();
+  if (const std::string text = warm_up_to_the_end(options_.optimizer, batching_); !text.empty()) {
+    log::warn("{}; a smaller --batch-size or --global-batch makes more steps", text);
+  }
   if (const std::string text = differences(resumed_->state.machine, machine_); !text.empty()) {
     log::warn("the checkpoint was made with {}: the run goes on, but its last bits may differ", text);
   }
