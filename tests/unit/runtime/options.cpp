@@ -141,18 +141,6 @@ TEST_CASE("numbers that 32 bits would cut are refused with the range") {
   CHECK(parse_options({"--timeout", "1e10"}).timeout == 1e10);
 }
 
-TEST_CASE("betas are two numbers, with a comma, blanks or both between them") {
-  for (const char* betas : {"0.8,0.98", "0.8, 0.98", " 0.8 ,0.98 ", "0.8 0.98", "0.8  0.98"}) {
-    INFO(betas);
-    const model::OptimizerOptions o = parse_options({"--betas", betas}).optimizer;
-    CHECK(o.beta1 == 0.8);
-    CHECK(o.beta2 == 0.98);
-  }
-  CHECK_FALSE(refusal({"--betas", "0.8,,0.98"}).empty());
-  CHECK_FALSE(refusal({"--betas", "0.8,"}).empty());
-  CHECK_FALSE(refusal({"--betas", "0.8 0.9 0.98"}).empty());
-}
-
 TEST_CASE("options of the optimizer and its schedule reach it") {
   const model::OptimizerOptions o =
       parse_options({"--lr-schedule=cosine", "--warmup-steps=7", "--lr-min=1e-5", "--lr-step-epochs=3",
