@@ -30,11 +30,11 @@ Registry built_in() {
 const PluginTable& open_plugin(const std::filesystem::path& file) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(file, error);
-  if (status.type() == std::filesystem::file_type::none)
-    throw UsageError(
-        fmt::format("cannot be reached: {}; see that you may enter the folders above it, and where "
-                    "links lead",
-                    error.message()));
+  if (status.type() == std::filesystem::file_type::none) {
+    throw UsageError(fmt::format(
+        "cannot be reached: {}; see that you may enter the folders above it, and where links lead",
+        error.message()));
+  }
   if (!std::filesystem::exists(status)) throw UsageError("no such file");
   if (std::filesystem::is_fifo(status)) throw UsageError("is a FIFO, not a file");
   if (!std::filesystem::is_regular_file(status)) throw UsageError("is no regular file");

@@ -209,7 +209,7 @@ TEST_CASE("allocate: scratch memory in gradients begins where kernels are promis
     const model::Gradient<kernels::ExternalOp> none = nullptr;
     return wide_net(model::apply(x.graph(), op, none, {x}, "scratch"));
   };
-  const testing::OneReplica replica(classifier(net), {{.batch = 4}});
+  const testing::OneReplica replica(classifier(net), {PlanKey{.batch = 4}});
   int lent = 0;
   for (const Launch& launch : replica.plan().launches.nodes) {
     if (launch.workspace.region != Region::idle_gradients) continue;
