@@ -102,7 +102,7 @@ TEST_CASE("a run that is killed while a disk receives its checkpoint goes on to 
   CHECK_FALSE(receives_a_checkpoint(folder / "1/run"));
 }
 
-TEST_CASE("--batch-size auto names the folder of a run to go on that cannot be reached") {
+TEST_CASE("the folder of a run that --batch-size auto looks for and cannot reach is named") {
   const TemporaryFolder folder;
   fs::create_symlink("loop", folder / "loop");
   Program run(trainer_words(
