@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
+#include "kernels/dispatch.h"
 #include "kernels/external_op.h"
 #include "model/define_op.h"
 #include "runtime/plan/plan.h"
@@ -123,7 +124,7 @@ TEST_CASE("what a function of a data set throws is told with the function's name
         "the test set, note: it threw what is no std::exception");
 }
 
-enum class Fault { none, no_output, no_run, kernel_throws, infer_throws };
+enum class Fault { none, no_output, no_run, kernel_throws, infer_throws, run_throws };
 
 /// An op with one fault.
 struct Faulty : kernels::ExternalRules {
@@ -137,6 +138,8 @@ struct Faulty : kernels::ExternalRules {
   kernels::ExternalKernel cpu_kernel(const kernels::KernelIo&) const override {
     if (fault == Fault::kernel_throws) throw std::runtime_error("no kernel");
     if (fault == Fault::no_run) return {};
+    if (fault == Fault::run_throws)
+      return {.run = [](const kernels::Addresses&) { throw std::runtime_error("no numbers"); }};
     return {.run = [](const kernels::Addresses&) {}};
   }
   Fault fault;
@@ -174,6 +177,21 @@ TEST_CASE("an op that leaves out a part is told with its layer or plugin") {
   CHECK(
       refusal_of({std::make_shared<Faulty>(Fault::none)}, nullptr) ==
       "layer 'middle' (odd): it has no gradient, and parameters before it learn: give `apply` its function");
+}
+
+TEST_CASE("what an op throws in a launch is told with op and plugin") {
+  const auto device = kernels::make_cpu_device(1);
+  const kernels::TensorDesc tensor{.dtype = DType::f32, .shape = {2}, .layout = {}};
+  kernels::KernelIo io{.inputs = {tensor}, .outputs = {tensor}};
+  const ExternalOp op{std::make_shared<Faulty>(Fault::run_throws)};
+  kernels::choose_layouts(*device, op, io);
+  const auto kernel = kernels::kernel_for(*device, op, io);
+  const auto stream = device->make_stream();
+  std::array<float, 2> x{};
+  std::array<float, 2> y{};
+  const std::array<void*, 2> addresses{x.data(), y.data()};
+  CHECK(message_of<UsageError>([&] { kernel->bind(addresses, nullptr)->launch(*stream); }) ==
+        "run of op 'odd' of plugin 'test': no numbers");
 }
 
 TEST_CASE("what an op's types or gradient throw is told with layer, op and plugin") {
