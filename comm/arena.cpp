@@ -10,7 +10,7 @@
 namespace lockstep::comm {
 
 HeapArena::Memory HeapArena::allocate(DType dtype, std::int64_t elements) {
-  constexpr std::align_val_t alignment{cache_line};
+  constexpr std::align_val_t alignment{workspace_alignment};  // idle gradients are lent as scratch memory
   const std::size_t bytes = static_cast<std::size_t>(elements) * size_of(dtype);
   Memory memory(static_cast<std::byte*>(::operator new(bytes, alignment)),
                 [](std::byte* address) { ::operator delete(address, alignment); });

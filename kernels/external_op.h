@@ -51,18 +51,19 @@ struct LOCKSTEP_API ExternalOp {
   std::shared_ptr<const ExternalRules> rules;  ///< null in the description without values
 
   std::string title() const { return rules ? rules->name() : std::string(name); }
+  /// "op 'softsign' of plugin 'p'", for messages.
+  std::string whose() const;
 
   template <class Visit>
   void fields(Visit&& visit) const {
-    visit("attributes", ExternalAttributes{rules ? rules->attributes() : std::string()});
+    visit("attributes", ExternalAttributes{attributes()});
   }
 
-  /// UsageError without rules.
-  Types infer(TypeSpan in) const {
-    if (!rules) throw_misfit("its ExternalOp has no rules");
-    return rules->infer(in);
-  }
-  double flops(TypeSpan in, TypeSpan out) const { return rules ? rules->flops(in, out) : 0; }
+  /// What the rules give. UsageError in place of what they throw that is no Error (kernels/base/rethrow.h).
+  std::string attributes() const;
+  /// And without rules.
+  Types infer(TypeSpan in) const;
+  double flops(TypeSpan in, TypeSpan out) const;
 };
 
 }  // namespace lockstep::kernels

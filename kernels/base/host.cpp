@@ -1,9 +1,9 @@
 #include "kernels/base/host.h"
 
-#include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <sstream>
 #include <string_view>
 
@@ -13,6 +13,18 @@
 #include "kernels/base/number.h"
 
 namespace lockstep {
+namespace {
+
+CpuList cpus_in(const std::vector<cpu_set_t>& sets) {
+  CpuList cpus;
+  const std::size_t bytes = sets.size() * sizeof(cpu_set_t);
+  for (std::size_t cpu = 0; cpu < sets.size() * CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET_S(cpu, bytes, sets.data())) cpus.push_back(static_cast<int>(cpu));
+  }
+  return cpus;
+}
+
+}  // namespace
 
 std::string host_name() {
   char name[256] = {};
@@ -38,15 +50,16 @@ std::int64_t boottime_ns() {
   return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
 }
 
-CpuList affinity_mask() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  sched_getaffinity(0, sizeof set, &set);
-  CpuList cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+CpuList affinity_mask(int (*get)(pid_t, std::size_t, cpu_set_t*)) {
+  constexpr std::size_t most_sets = 1024;
+  // EINVAL: the kernel may ever have more CPUs than these have room for.
+  for (std::size_t count = 1; count <= most_sets; count *= 2) {
+    std::vector<cpu_set_t> sets(count);
+    const std::size_t bytes = count * sizeof(cpu_set_t);
+    if (get(0, bytes, sets.data()) == 0) return cpus_in(sets);
+    if (errno != EINVAL) break;
   }
-  return cpus;
+  return parse_cpu_list(first_line("/sys/devices/system/cpu/online"));
 }
 
 std::string format_cpu_list(const CpuList& cpus) {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <sched.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,8 +27,9 @@ std::int64_t boottime_ns();
 /// CPUs by number, ascending.
 using CpuList = std::vector<int>;
 
-/// The calling thread's affinity mask.
-CpuList affinity_mask();
+/// The calling thread's affinity mask, which `get` reads as sched_getaffinity(2) does; all CPUs that are
+/// switched on where it cannot.
+CpuList affinity_mask(int (*get)(pid_t, std::size_t, cpu_set_t*) = ::sched_getaffinity);
 
 /// "0-3,8": a list as the kernel writes it, and back.
 std::string format_cpu_list(const CpuList& cpus);

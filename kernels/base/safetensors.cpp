@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -63,8 +64,10 @@ class Parser {
     for (const auto& [name, entry] : header_.members()) {
       if (name != "__metadata__") result.push_back(tensor(name, entry));
     }
-    std::stable_sort(result.begin(), result.end(),
-                     [](const auto& a, const auto& b) { return a.bytes.data() < b.bytes.data(); });
+    // An empty tensor comes before the one that begins at its place, whatever the header's order.
+    std::ranges::stable_sort(result, {}, [](const SafetensorsFile::Tensor& tensor) {
+      return std::pair(tensor.bytes.data(), tensor.bytes.size());
+    });
     require_no_gaps(result);
     return result;
   }

@@ -10,6 +10,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/json.h"
+#include "kernels/base/number.h"
 #include "kernels/base/typed_words.h"
 
 namespace lockstep::runtime {
@@ -145,7 +146,8 @@ void write_pretrained_config(const fs::path& folder, const Options& options,
       weights, [](const auto& weight) { return weight.first.ends_with(".attn.c_attn.weight"); });
   const auto argument = [&](const char* key, double otherwise) {
     const auto typed = options.model_args.find(key);
-    return typed == options.model_args.end() ? otherwise : std::stod(typed->second);
+    return typed == options.model_args.end() ? otherwise
+                                             : parse_number<double>(typed->second).value_or(otherwise);
   };
   const double dropped = argument("dropout", 0.1);
   Json config{{"architectures", Json(std::vector<std::string>{"GPT2LMHeadModel"})},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <sstream>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -46,16 +47,45 @@ bool translates(const Options& options) {
   return options.dataset == "parallel-text";
 }
 
-/// Windows of the model's own length, or of that which it was trained on: positions behind it are none that
-/// it knows. UsageError when it does not give the next token of each.
-model::InputSpec windows_of(const Options& options) {
+/// UsageError for what a search by beams would pass over.
+void require_fit_for_beams(const Options& options) {
+  const GenerationOptions& generation = options.generation;
+  if (generation.beam == 1) return;
+  if (!translates(options)) {
+    throw UsageError("--beam is for translations, of a model that was trained on --dataset parallel-text");
+  }
+  if (generation.stop) {
+    throw UsageError("--stop with --beam: a translation ends where the model ends it; leave one out");
+  }
+  // Hypotheses are compared by their probabilities at temperature 1; 0 asks for the likeliest, as they do.
+  const bool tempers = generation.temperature != 0 && generation.temperature != 1;
+  const char* const draws = generation.top_k > 0   ? "--top-k"
+                            : generation.top_p < 1 ? "--top-p"
+                            : tempers              ? "--temperature"
+                                                   : nullptr;
+  if (draws == nullptr) return;
+  throw UsageError(
+      fmt::format("{} with --beam: the likeliest is searched, nothing drawn; leave one out", draws));
+}
+
+struct Windows {
+  model::InputSpec spec;
+  std::string_view limit;  ///< what sets their length
+};
+
+/// Of the model's own length, or of that which it was trained on: positions behind it are none that it knows.
+/// UsageError when it does not give the next token of each.
+Windows windows_of(const Options& options) {
   model::InputSpec wanted = wanted_input(options);
+  std::string_view limit = "its block_size";
   if (wanted.shape.rank() == 1 && options.seq_len > 0) {
     const bool learned = options.seq_len < wanted.shape[0] || translates(options);
     if (learned && wanted.target_shape == wanted.shape) wanted.target_shape = {options.seq_len};
     if (learned) wanted.shape = {options.seq_len};
+    if (learned) limit = "--seq-len, that of its training unless given";
   }
-  if (wanted.vocab_size > 0 && wanted.shape.rank() == 1 && wanted.target_shape == wanted.shape) return wanted;
+  if (wanted.vocab_size > 0 && wanted.shape.rank() == 1 && wanted.target_shape == wanted.shape)
+    return {wanted, limit};
   throw UsageError(
       fmt::format("--prompt: model {} gives no next token for each of a text's; gpt2 does", options.model));
 }
@@ -182,14 +212,9 @@ std::int64_t places_for(const Options& options, const Session& session, std::siz
 int write_on(const SavedWeights& saved, const Options& options) {
   const bool all_ranks_read = !options.generation.has_prompts_in_standard_input();
   std::string prompt_file = all_ranks_read ? read_prompt_file(options.generation, nullptr) : std::string();
-  if (options.generation.beam > 1 && !translates(options)) {
-    throw UsageError("--beam is for translations, of a model that was trained on --dataset parallel-text");
-  }
-  if (options.generation.beam > 1 && options.generation.stop) {
-    throw UsageError("--stop with --beam: a translation ends where the model ends it; leave one out");
-  }
-  const model::InputSpec windows = windows_of(options);
-  const std::int64_t capacity = windows.shape[0];
+  require_fit_for_beams(options);
+  const Windows windows = windows_of(options);
+  const std::int64_t capacity = windows.spec.shape[0];
   StopRequest stop_request;
   Session session = open_session(options);
   keep_library_plans(session);
@@ -204,8 +229,8 @@ int write_on(const SavedWeights& saved, const Options& options) {
     const WeightsFile weights = open_weights(saved, options.model);
     const data::TokenizerPtr tokenizer =
         judged_on_all_ranks(*session.communicator, [&] { return tokenizer_for(options, weights); });
-    const TrainingTask task = task_for_prompts(options, weights, windows, *tokenizer);
-    const std::vector<Prompt> prompts = encode_prompts(texts, *tokenizer, capacity);
+    const TrainingTask task = task_for_prompts(options, weights, windows.spec, *tokenizer);
+    const std::vector<Prompt> prompts = encode_prompts(texts, *tokenizer, capacity, windows.limit);
     Options of_plan = options;
     of_plan.amp = "off";  // weights are read once a token, in f32: narrow copies of them would cost more
     of_plan.freeze.clear();

@@ -80,7 +80,7 @@ std::vector<std::string> prompts_of(const GenerationOptions& options, const std:
 }
 
 std::vector<Prompt> encode_prompts(const std::vector<std::string>& texts, const data::Tokenizer& tokenizer,
-                                   std::int64_t most) {
+                                   std::int64_t most, std::string_view limit) {
   std::vector<Prompt> prompts;
   for (const std::string& text : texts) {
     Prompt& prompt = prompts.emplace_back();
@@ -98,10 +98,8 @@ std::vector<Prompt> encode_prompts(const std::vector<std::string>& texts, const 
       throw UsageError("prompt '' has nothing to write on from: give it a character at least");
     }
     if (std::ssize(prompt.tokens) > most) {
-      throw UsageError(
-          fmt::format("prompt {} has {} tokens, the model looks at {} at most (its block_size): "
-                      "shorten it",
-                      shown(text), prompt.tokens.size(), most));
+      throw UsageError(fmt::format("prompt {} has {} tokens, the model looks at {} at most ({}): shorten it",
+                                   shown(text), prompt.tokens.size(), most, limit));
     }
   }
   return prompts;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/text/tokenizer.h"
@@ -24,9 +25,10 @@ std::string read_prompt_file(const GenerationOptions& options, Activity* activit
 /// Those of --prompt, then the lines of `prompt_file` that are not empty. UsageError when that makes none.
 std::vector<std::string> prompts_of(const GenerationOptions& options, const std::string& prompt_file);
 
-/// UsageError names the prompt that has no token, more than `most` tokens, or a character without one.
+/// UsageError names the prompt that has no token, a character without one, or more than `most` tokens, and
+/// `limit`, what sets these.
 std::vector<Prompt> encode_prompts(const std::vector<std::string>& texts, const data::Tokenizer& tokenizer,
-                                   std::int64_t most);
+                                   std::int64_t most, std::string_view limit);
 
 /// {"prompt": ..., "text": ..., "tokens": 100, "stop_reason": "length"}. Bytes of `text` that are no whole
 /// character (byte-level tokens may end within one) become U+FFFD.

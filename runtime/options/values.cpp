@@ -65,10 +65,12 @@ model::ModelArgs parse_model_args(const std::string& text) {
 }
 
 std::pair<double, double> parse_betas(const std::string& text) {
-  const std::vector<std::string> parts = split(text, ", ");
+  const bool by_comma = text.find(',') != std::string::npos;
+  std::vector<std::string> parts = split(text, by_comma ? "," : " ");
+  if (!by_comma) std::erase(parts, "");
   if (parts.size() != 2) throw UsageError(fmt::format("'{}' is not two numbers, such as 0.9,0.999", text));
   const Range<double> below_one{0, std::nextafter(1.0, 0.0)};
-  return {number_in(parts[0], below_one), number_in(parts[1], below_one)};
+  return {number_in(trimmed(parts[0]), below_one), number_in(trimmed(parts[1]), below_one)};
 }
 
 std::pair<int, int> parse_port_range(const std::string& text) {

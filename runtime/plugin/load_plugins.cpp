@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
@@ -27,9 +28,16 @@ Registry built_in() {
 }
 
 const PluginTable& open_plugin(const std::filesystem::path& file) {
-  if (!std::filesystem::exists(file)) throw UsageError("no such file");
-  if (std::filesystem::is_fifo(file)) throw UsageError("is a FIFO, not a file");
-  if (!std::filesystem::is_regular_file(file)) throw UsageError("is no regular file");
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(file, error);
+  if (status.type() == std::filesystem::file_type::none) {
+    throw UsageError(fmt::format(
+        "cannot be reached: {}; see that you may enter the folders above it, and where links lead",
+        error.message()));
+  }
+  if (!std::filesystem::exists(status)) throw UsageError("no such file");
+  if (std::filesystem::is_fifo(status)) throw UsageError("is a FIFO, not a file");
+  if (!std::filesystem::is_regular_file(status)) throw UsageError("is no regular file");
   if (is_cut_off(file)) throw UsageError("is cut off: copy or build it again");
   // Never unloaded: graphs and data sets hold its code until the end.
   void* const library =
@@ -60,9 +68,10 @@ std::string sha256_of_file(const std::filesystem::path& file) {
 
 /// A run's plugin that has moved is named anew, under the same name of the file.
 bool has_moved(const std::filesystem::path& file, const std::vector<std::filesystem::path>& files) {
-  if (std::filesystem::exists(file)) return false;
+  std::error_code unreachable;
+  if (std::filesystem::exists(file, unreachable)) return false;
   return std::ranges::any_of(files, [&](const std::filesystem::path& other) {
-    return other.filename() == file.filename() && std::filesystem::exists(other);
+    return other.filename() == file.filename() && std::filesystem::exists(other, unreachable);
   });
 }
 

@@ -16,8 +16,12 @@ class NamedSamples final : public data::Dataset {
   NamedSamples(data::DatasetPtr samples, std::string whose)
       : samples_(std::move(samples)), whose_(std::move(whose)) {}
 
-  std::int64_t size() const override { return samples_->size(); }
-  const data::SampleSpec& spec() const override { return samples_->spec(); }
+  std::int64_t size() const override {
+    return naming("size", [&] { return samples_->size(); });
+  }
+  const data::SampleSpec& spec() const override {
+    return naming("spec", [&]() -> const data::SampleSpec& { return samples_->spec(); });
+  }
   void get(std::int64_t index, std::int64_t epoch, std::span<std::byte> input,
            std::span<std::byte> target) const override {
     naming("sample", index, [&] { samples_->get(index, epoch, input, target); });
@@ -31,15 +35,21 @@ class NamedSamples final : public data::Dataset {
   std::int64_t length(std::int64_t index) const override {
     return naming("length of sample", index, [&] { return samples_->length(index); });
   }
-  data::DatasetPtr as_bytes() const override { return with_named_errors(samples_->as_bytes(), whose_); }
-  data::DatasetPtr as_kept(std::int64_t first) const override {
-    return with_named_errors(samples_->as_kept(first), whose_);
+  data::DatasetPtr as_bytes() const override {
+    return naming("as_bytes", [&] { return with_named_errors(samples_->as_bytes(), whose_); });
   }
-  std::int64_t kept() const override { return samples_->kept(); }
+  data::DatasetPtr as_kept(std::int64_t first) const override {
+    return naming("as_kept", [&] { return with_named_errors(samples_->as_kept(first), whose_); });
+  }
+  std::int64_t kept() const override {
+    return naming("kept", [&] { return samples_->kept(); });
+  }
   void read_kept(std::int64_t first, std::span<std::byte> items) const override {
     naming("items from", first, [&] { samples_->read_kept(first, items); });
   }
-  std::string note() const override { return samples_->note(); }
+  std::string note() const override {
+    return naming("note", [&] { return samples_->note(); });
+  }
 
  private:
   template <class Code>
@@ -48,6 +58,14 @@ class NamedSamples final : public data::Dataset {
       return code();
     } catch (...) {
       rethrow_as<DataError>(fmt::format("{}, {} {}", whose_, what, number));
+    }
+  }
+  template <class Code>
+  std::invoke_result_t<Code> naming(const char* function, Code&& code) const {
+    try {
+      return code();
+    } catch (...) {
+      rethrow_as<DataError>(fmt::format("{}, {}", whose_, function));
     }
   }
 

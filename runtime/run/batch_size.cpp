@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/file_status.h"
 #include "kernels/base/log.h"
 #include "kernels/base/number.h"
 #include "runtime/checkpoint/restart.h"
@@ -31,7 +32,7 @@ std::optional<std::int64_t> known_batch_size(const Options& options, const Train
   std::string known;
   const bool may_go_on = options.resume == "auto" || names_a_path(options.resume) ||
                          default_resume(comm::process_environment()) == "auto";
-  if (session.is_rank0() && may_go_on && std::filesystem::exists(config))
+  if (session.is_rank0() && may_go_on && std::filesystem::exists(status_at(config)))
     known = std::to_string(parse_options({"--config", config.string()}).batch_size);
   return parse_number<std::int64_t>(session.communicator->all_gather(known).front());
 }

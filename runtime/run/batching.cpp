@@ -71,17 +71,20 @@ void resume_batching(Batching& batching, const Options& options, const data::Dis
             progress.step + left + whole_epochs * steps_for(batching.epoch_samples, batching));
 }
 
-void require_schedule(const model::OptimizerOptions& optimizer, const Batching& batching) {
+std::string warm_up_to_the_end(const model::OptimizerOptions& optimizer, const Batching& batching) {
+  const std::int64_t steps = optimizer.schedule.warmup_steps;
+  if (steps == 0 || steps < batching.total_steps) return {};
+  return fmt::format("--warmup-steps {} leaves none of {} steps with the full rate", steps,
+                     batching.total_steps);
+}
+
+void require_schedule(const model::OptimizerOptions& optimizer, const Batching& batching, bool resumes) {
   const kernels::LearningRateSchedule& schedule = optimizer.schedule;
   if (schedule.least > optimizer.learning_rate) {
     throw UsageError(fmt::format("--lr-min {} is above --lr {}", schedule.least, optimizer.learning_rate));
   }
-  if (schedule.warmup_steps > 0 && schedule.warmup_steps >= batching.total_steps) {
-    throw UsageError(
-        fmt::format("--warmup-steps {} leaves none of {} steps with the full rate: give fewer, or more "
-                    "--epochs or --max-steps",
-                    schedule.warmup_steps, batching.total_steps));
-  }
+  const std::string misfit = warm_up_to_the_end(optimizer, batching);
+  if (!resumes && !misfit.empty()) throw UsageError(misfit + ": give fewer, or more --epochs or --max-steps");
 }
 
 MicroBatch Batching::micro_batch(std::int64_t index, const EpochSize& epoch) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "comm/world/world.h"
 #include "data/sampler.h"
@@ -58,7 +59,11 @@ Batching batching_of(const Options& options, const comm::World& world, std::int6
 void resume_batching(Batching& batching, const Options& options, const data::DistributedSampler& sampler,
                      TrainingProgress& progress);
 
-/// UsageError when the run ends in the warm-up, or --lr-min is above --lr.
-void require_schedule(const model::OptimizerOptions& optimizer, const Batching& batching);
+/// "--warmup-steps 5 leaves none of 5 steps with the full rate"; empty where one has it.
+std::string warm_up_to_the_end(const model::OptimizerOptions& optimizer, const Batching& batching);
+
+/// UsageError when --lr-min is above --lr, or a run ends in the warm-up; one that `resumes` may, since it
+/// takes as many steps as its ranks make of what is left.
+void require_schedule(const model::OptimizerOptions& optimizer, const Batching& batching, bool resumes);
 
 }  // namespace lockstep::runtime

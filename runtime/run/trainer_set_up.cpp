@@ -88,7 +88,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   // First: what is judged by these all ranks then find alike.
   agree_on_settings();
   find_checkpoint();
-  require_schedule(options_.optimizer, batching_);
+  require_schedule(options_.optimizer, batching_, resumed_.has_value());
   agree_on_plans();
   make_replica();
   set_up_parameters();
@@ -223,6 +223,9 @@ void Trainer::print_resumption() {
                          progress_.dealt_from == 0 ? 0 : task_.train_set->size() - progress_.dealt_from));
   }
   print_changed_rate();
+  if (const std::string text = warm_up_to_the_end(options_.optimizer, batching_); !text.empty()) {
+    log::warn("{}; a smaller --batch-size or --global-batch makes more steps", text);
+  }
   if (const std::string text = differences(resumed_->state.machine, machine_); !text.empty()) {
     log::warn("the checkpoint was made with {}: the run goes on, but its last bits may differ", text);
   }

@@ -243,6 +243,19 @@ TEST_CASE("predict translates what it has learned, the same on any number of ran
   const auto searched = lines_of(output_of(1, asked + Words{"--beam=4"}));
   CHECK(searched.at(0) == one[0]);
   CHECK(lines_of(output_of(2, asked + Words{"--beam=4", "--threads=1"})) == searched);
+
+  const auto expect = [&](const Words& options, const std::string& said) {
+    const Refusal refused = refusal(Words{"predict", run.string()} + options);
+    INFO(refused.said);
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.said, contains(said));
+  };
+  for (const std::string option : {"--top-k=3", "--top-p=0.9", "--temperature=0.7"}) {
+    expect({"--prompt=abcde", "--beam=4", option},
+           option.substr(0, option.find('=')) + " with --beam: the likeliest is searched");
+  }
+  expect({"--prompt=abcdefabc"},
+         "has 9 tokens, the model looks at 8 at most (--seq-len, that of its training");
 }
 
 TEST_CASE("what no text can be written for is said in one line, with 2") {

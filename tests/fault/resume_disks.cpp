@@ -102,5 +102,17 @@ TEST_CASE("a run that is killed while a disk receives its checkpoint goes on to 
   CHECK_FALSE(receives_a_checkpoint(folder / "1/run"));
 }
 
+TEST_CASE("the folder of a run that --batch-size auto looks for and cannot reach is named") {
+  const TemporaryFolder folder;
+  fs::create_symlink("loop", folder / "loop");
+  Program run(trainer_words(
+      1, {"--model=mlp", "--dataset=synthetic", "--samples=8", "--device=cpu", "--batch-size=auto",
+          "--resume=auto", "--progress=none", "--run-dir=" + (folder / "loop/run").string()}));
+  const int code = run.wait_for_end();
+  INFO(run.output());
+  CHECK(code == 3);
+  CHECK_THAT(run.output(), contains("loop/run/config.ini: cannot be reached: Too many levels"));
+}
+
 }  // namespace
 }  // namespace lockstep::tests

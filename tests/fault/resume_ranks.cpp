@@ -75,6 +75,23 @@ TEST_CASE("a learning rate that goes on elsewhere, as its epochs have other step
                                     "schedule has 24 steps on these ranks, and had 14"));
 }
 
+TEST_CASE("a run goes on within its warm-up on ranks that end it there, with a warning") {
+  const TemporaryFolder folder;
+  write_unit_vectors(folder.path());
+  const Words options = unit_vector_options(folder.path()) +
+                        Words{"--batch-size=4", "--epochs=1", "--warmup-steps=6", "--keep=0"};
+  train(2, options, folder / "two");  // 7 steps
+  // Four ranks make three steps of the rest.
+  Program four(
+      trainer_words(4, options + Words{"--resume", (folder / "two/checkpoints/step-00000002").string(),
+                                       "--run-dir", (folder / "four").string()}));
+  const int code = four.wait_for_end();
+  INFO(four.output());
+  CHECK(code == 0);
+  CHECK_THAT(four.output(),
+             contains("--warmup-steps 6 leaves none of 5 steps with the full rate; a smaller"));
+}
+
 TEST_CASE("a run goes back to an earlier step on other ranks only in a folder of its own") {
   const TemporaryFolder folder;
   write_unit_vectors(folder.path());

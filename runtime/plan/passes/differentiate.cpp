@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/rethrow.h"
+#include "kernels/external_op.h"
 #include "kernels/fill.h"
 #include "model/define_op.h"
 #include "model/spec_op.h"
@@ -80,12 +82,16 @@ void disown(Graph& graph, ValueId gradient) {
   own(graph, *owner, graph.insert_copy(gradient));
 }
 
-/// UsageError names the layer.
+/// UsageError names the layer, and the plugin whose gradient throws what is no Error.
 void differentiate_node(const Node& node, model::Backward& backward) {
   try {
     node.op->differentiate(backward);
   } catch (const UsageError& error) {
     throw UsageError(fmt::format("layer '{}' ({}): {}", node.layer, node.op->name(), error.what()));
+  } catch (...) {
+    const auto* const op = node.op->as<kernels::ExternalOp>();
+    if (op == nullptr) throw;
+    rethrow_as<UsageError>(fmt::format("layer '{}': gradient of {}", node.layer, op->whose()));
   }
 }
 

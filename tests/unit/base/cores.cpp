@@ -1,7 +1,11 @@
 #include "kernels/base/cores.h"
 
+#include <sched.h>
 #include <unistd.h>
 
+#include <cerrno>
+
+#include "kernels/base/file.h"
 #include "tests/support/catch.h"
 #include "tests/support/scratch_folder.h"
 
@@ -122,6 +126,24 @@ TEST_CASE("each rank has an equal part of the usable cores, and slices hold whol
   CHECK(slice_cores(cores, 2) == halves);
   CHECK(slice_cores(cores, 2, 2) == halves);
   CHECK(slice_cores(cores, 2, 3).empty());
+}
+
+TEST_CASE("the affinity mask is read whole where the kernel may have more than 1024 CPUs") {
+  const auto of_4096 = [](pid_t, std::size_t bytes, cpu_set_t* sets) {
+    if (bytes < 4096 / 8) {
+      errno = EINVAL;
+      return -1;
+    }
+    for (const std::size_t cpu : {3U, 1500U}) CPU_SET_S(cpu, bytes, sets);
+    return 0;
+  };
+  CHECK(affinity_mask(of_4096) == CpuList{3, 1500});
+  const auto none = [](pid_t, std::size_t, cpu_set_t*) {
+    errno = EPERM;
+    return -1;
+  };
+  CHECK(affinity_mask(none) == parse_cpu_list(first_line("/sys/devices/system/cpu/online")));
+  CHECK_FALSE(affinity_mask().empty());
 }
 
 TEST_CASE("lists are written as the kernel writes them") {

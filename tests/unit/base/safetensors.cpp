@@ -117,6 +117,16 @@ TEST_CASE("a damaged entry is refused with its tensor's name") {
   CHECK(about_a(entry("F32", "[2]", "[0]"), 8) == "offset 8: tensor 'a': data_offsets are not [begin, end]");
 }
 
+TEST_CASE("an empty tensor may begin where another does, in any order of the header") {
+  const std::string full = R"("a":)" + entry("F32", "[4]", "[0,16]");
+  const std::string first = R"("e":)" + entry("F32", "[0]", "[0,0]");
+  const std::string last = R"("e":)" + entry("F32", "[0]", "[16,16]");
+  for (const std::string& empty : {first, last}) {
+    CHECK(complaint("{" + full + "," + empty + "}", 16) == "");
+    CHECK(complaint("{" + empty + "," + full + "}", 16) == "");
+  }
+}
+
 TEST_CASE("bytes that are missing, shared or left over are refused") {
   const std::string one = R"({"a":)" + entry("F32", "[2]", "[0,8]") + "}";
   const std::size_t begin = 8 + one.size();

@@ -1,13 +1,19 @@
 #include "runtime/plan/allocate.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "kernels/base/alignment.h"
+#include "kernels/external_op.h"
+#include "model/define_op.h"
 #include "model/zoo/zoo.h"
 #include "runtime/plan/lifetime_allocator.h"
 #include "runtime/plan/value_memory.h"
 #include "tests/support/catch.h"
+#include "tests/unit/runtime/one_replica.h"
 #include "tests/unit/runtime/small_plans.h"
 
 namespace lockstep::runtime {
@@ -186,6 +192,33 @@ TEST_CASE("allocate: activations and scratch memory lie in gradients that are no
   CHECK(look_at(evaluation).bytes > 0);
   CHECK(look_at(evaluation).too_late == 0);
   CHECK(evaluation.activations.bytes == 0);
+}
+
+/// An op whose kernel wants scratch memory.
+struct Scratch : kernels::ExternalRules {
+  std::string plugin() const override { return "test"; }
+  std::string name() const override { return "scratch"; }
+  kernels::Types infer(kernels::TypeSpan in) const override { return {in[0]}; }
+  kernels::ExternalKernel cpu_kernel(const kernels::KernelIo&) const override {
+    return {.run = [](const kernels::Addresses&) {}, .workspace_bytes = 4096};
+  }
+};
+
+TEST_CASE("allocate: scratch memory in gradients begins where kernels are promised that it does") {
+  const auto net = [](Tensor x) {
+    const kernels::ExternalOp op{std::make_shared<Scratch>()};
+    const model::Gradient<kernels::ExternalOp> none = nullptr;
+    return wide_net(model::apply(x.graph(), op, none, {x}, "scratch"));
+  };
+  const testing::OneReplica replica(classifier(net), {PlanKey{.batch = 4}});
+  int lent = 0;
+  for (const Launch& launch : replica.plan().launches.nodes) {
+    if (launch.workspace.region != Region::idle_gradients) continue;
+    ++lent;
+    const auto begin = reinterpret_cast<std::uintptr_t>(replica.memory().address(launch.workspace, 0));
+    CHECK(begin % workspace_alignment == 0);
+  }
+  CHECK(lent > 0);
 }
 
 TEST_CASE("allocate: nothing lies in gradients that micro-batches add up, or that are still exchanged") {

@@ -41,6 +41,8 @@ TEST_CASE("a config file gives the same options; the command line wins") {
   tests::write_file(file, "learning_rate = 0.5\nbetas = 0.8 0.9\n");
   CHECK(parse_options({"--config", file.string()}).optimizer.learning_rate == 0.5);
   CHECK(parse_options({"--config", file.string()}).optimizer.beta2 == 0.9);
+  tests::write_file(file, "betas = 0.8, 0.95\n");
+  CHECK(parse_options({"--config", file.string()}).optimizer.beta2 == 0.95);
   tests::write_file(file, "config = other.ini\n");
   CHECK_THAT(refusal({"--config", file.string()}), tests::contains("a file names no other"));
   CHECK_FALSE(refusal({"--config", (folder.path() / "none.ini").string()}).empty());

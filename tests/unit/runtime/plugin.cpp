@@ -132,6 +132,9 @@ TEST_CASE("a file that is no plugin is refused by name") {
   };
   const auto file = folder.path() / "plugin.so";
   CHECK(refusal(file) == "--plugin " + file.string() + ": no such file");
+  const auto loop = folder.path() / "loop.so";
+  std::filesystem::create_symlink("loop.so", loop);
+  CHECK_THAT(refusal(loop), contains("--plugin " + loop.string() + ": cannot be reached: Too many levels"));
   tests::write_file(file, "model = mlp, which is no ELF file of 64 bytes or more, whatever its name says");
   CHECK_THAT(refusal(file),
              contains("--plugin " + file.string() + ": cannot be loaded: ") && contains("ELF"));

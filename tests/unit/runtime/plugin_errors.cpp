@@ -3,10 +3,12 @@
 #include <stdexcept>
 
 #include "kernels/base/error.h"
+#include "kernels/dispatch.h"
 #include "kernels/external_op.h"
 #include "model/define_op.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plugin/load_plugins.h"
+#include "runtime/plugin/named_errors.h"
 #include "runtime/run/task.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
@@ -98,7 +100,31 @@ TEST_CASE("a plugin's file that was cut off is refused before it is loaded") {
   }
 }
 
-enum class Fault { none, no_output, no_run, kernel_throws };
+/// Every function of it throws.
+struct Broken : data::Dataset {
+  std::int64_t size() const override { throw std::runtime_error("no size"); }
+  const data::SampleSpec& spec() const override { throw std::runtime_error("no spec"); }
+  void get(std::int64_t, std::int64_t, std::span<std::byte>, std::span<std::byte>) const override {
+    throw std::runtime_error("no sample");
+  }
+  data::DatasetPtr as_bytes() const override { throw std::runtime_error("no bytes"); }
+  data::DatasetPtr as_kept(std::int64_t) const override { throw std::runtime_error("no items"); }
+  std::int64_t kept() const override { throw std::runtime_error("no count"); }
+  std::string note() const override { throw 42; }
+};
+
+TEST_CASE("what a function of a data set throws is told with the function's name") {
+  const data::DatasetPtr samples = with_named_errors(std::make_shared<Broken>(), "the test set");
+  CHECK(message_of<DataError>([&] { samples->size(); }) == "the test set, size: no size");
+  CHECK(message_of<DataError>([&] { samples->spec(); }) == "the test set, spec: no spec");
+  CHECK(message_of<DataError>([&] { samples->as_bytes(); }) == "the test set, as_bytes: no bytes");
+  CHECK(message_of<DataError>([&] { samples->as_kept(0); }) == "the test set, as_kept: no items");
+  CHECK(message_of<DataError>([&] { samples->kept(); }) == "the test set, kept: no count");
+  CHECK(message_of<DataError>([&] { samples->note(); }) ==
+        "the test set, note: it threw what is no std::exception");
+}
+
+enum class Fault { none, no_output, no_run, kernel_throws, infer_throws, run_throws };
 
 /// An op with one fault.
 struct Faulty : kernels::ExternalRules {
@@ -106,11 +132,14 @@ struct Faulty : kernels::ExternalRules {
   std::string plugin() const override { return "test"; }
   std::string name() const override { return "odd"; }
   kernels::Types infer(kernels::TypeSpan in) const override {
+    if (fault == Fault::infer_throws) throw std::runtime_error("no type");
     return fault == Fault::no_output ? kernels::Types{} : kernels::Types{in[0]};
   }
   kernels::ExternalKernel cpu_kernel(const kernels::KernelIo&) const override {
     if (fault == Fault::kernel_throws) throw std::runtime_error("no kernel");
     if (fault == Fault::no_run) return {};
+    if (fault == Fault::run_throws)
+      return {.run = [](const kernels::Addresses&) { throw std::runtime_error("no numbers"); }};
     return {.run = [](const kernels::Addresses&) {}};
   }
   Fault fault;
@@ -148,6 +177,31 @@ TEST_CASE("an op that leaves out a part is told with its layer or plugin") {
   CHECK(
       refusal_of({std::make_shared<Faulty>(Fault::none)}, nullptr) ==
       "layer 'middle' (odd): it has no gradient, and parameters before it learn: give `apply` its function");
+}
+
+TEST_CASE("what an op throws in a launch is told with op and plugin") {
+  const auto device = kernels::make_cpu_device(1);
+  const kernels::TensorDesc tensor{.dtype = DType::f32, .shape = {2}, .layout = {}};
+  kernels::KernelIo io{.inputs = {tensor}, .outputs = {tensor}};
+  const ExternalOp op{std::make_shared<Faulty>(Fault::run_throws)};
+  kernels::choose_layouts(*device, op, io);
+  const auto kernel = kernels::kernel_for(*device, op, io);
+  const auto stream = device->make_stream();
+  std::array<float, 2> x{};
+  std::array<float, 2> y{};
+  const std::array<void*, 2> addresses{x.data(), y.data()};
+  CHECK(message_of<UsageError>([&] { kernel->bind(addresses, nullptr)->launch(*stream); }) ==
+        "run of op 'odd' of plugin 'test': no numbers");
+}
+
+TEST_CASE("what an op's types or gradient throw is told with layer, op and plugin") {
+  CHECK(refusal_of(Fault::infer_throws) ==
+        "layer 'middle' (odd): infer of op 'odd' of plugin 'test': no type");
+  const auto throwing = [](const ExternalOp&, model::Backward&) {
+    throw std::runtime_error("only 2 dimensions");
+  };
+  CHECK(refusal_of({std::make_shared<Faulty>(Fault::none)}, throwing) ==
+        "layer 'middle': gradient of op 'odd' of plugin 'test': only 2 dimensions");
 }
 
 }  // namespace

@@ -133,13 +133,13 @@ TEST_CASE(
   CHECK(dropped.total_steps == 6 + 4);
 }
 
-TEST_CASE("a warm-up that is over fits, however few steps the ranks make now") {
+TEST_CASE("a warm-up that is over fits, or has begun, however few steps the ranks make now") {
   Options options;
   options.batch_size = 4;
   options.epochs = 2;
   options.optimizer.schedule.warmup_steps = 9;
-  const auto refusal = [&](const Batching& batching) {
-    return message_of<UsageError>([&] { require_schedule(options.optimizer, batching); });
+  const auto refusal = [&](const Batching& batching, bool resumes = false) {
+    return message_of<UsageError>([&] { require_schedule(options.optimizer, batching, resumes); });
   };
   // One rank has done 12 steps of 4 of 50 samples; 8 ranks make one of the rest, and two in an epoch.
   Batching batching = batching_of(options, world_of(8), 50);
@@ -149,6 +149,16 @@ TEST_CASE("a warm-up that is over fits, however few steps the ranks make now") {
   resume_batching(batching, options, sampler_for(options, world_of(8), 50), progress);
   CHECK(batching.total_steps == 15);
   CHECK(refusal(batching).empty());
+  // Three such steps leave 38 samples: 8 ranks make two steps of them.
+  Batching within = batching_of(options, world_of(8), 50);
+  TrainingProgress early{.step = 3, .epoch_samples = 12, .samples = 12};
+  early.deal_rest();
+  resume_batching(within, options, sampler_for(options, world_of(8), 50), early);
+  CHECK(within.total_steps == 7);
+  CHECK_FALSE(refusal(within).empty());
+  CHECK(refusal(within, true).empty());
+  options.optimizer.schedule.least = 1;
+  CHECK_FALSE(refusal(within, true).empty());
 }
 
 TEST_CASE("a run that no memory can hold is refused before it has any") {

@@ -176,6 +176,18 @@ TEST_CASE("an unknown model or data set names near ones and where the list is") 
   CHECK(data::dataset_spec({.name = "FashionMNIST"}).num_classes == 10);
 }
 
+TEST_CASE("betas are two numbers, with a comma, blanks or both between them") {
+  for (const char* betas : {"0.8,0.98", "0.8, 0.98", " 0.8 ,0.98 ", "0.8 0.98", "0.8  0.98"}) {
+    INFO(betas);
+    const model::OptimizerOptions o = parse_options({"--betas", betas}).optimizer;
+    CHECK(o.beta1 == 0.8);
+    CHECK(o.beta2 == 0.98);
+  }
+  CHECK_FALSE(refusal({"--betas", "0.8,,0.98"}).empty());
+  CHECK_FALSE(refusal({"--betas", "0.8,"}).empty());
+  CHECK_FALSE(refusal({"--betas", "0.8 0.9 0.98"}).empty());
+}
+
 TEST_CASE("every row of the tables has an alias that exists or a hint, and no name of ours") {
   for (const FieldWord& row : option_words()) {
     INFO(row.word);
