@@ -96,7 +96,6 @@ const std::vector<Failing> calls{
     {by_memory, "launch 0", "pipe", "", {E(EMFILE)}},
     {by_memory, "launch 0", "fork", "", {E(EAGAIN), E(ENOMEM)}},   // its reaper
     {by_memory, "launch 0", "vfork", "", {E(EAGAIN), E(ENOMEM)}},  // its ranks
-    {by_memory, "launch 0", "thread", "", {E(EAGAIN)}},
     {by_memory, "launch 0", "socket", "", {E(EMFILE)}},
     {by_memory, "launch 0", "flock", "", {E(ENOMEM), E(EINTR)}, Then::well},
     {by_memory, "launch 0", "read", "", {E(EINTR)}, Then::well},
