@@ -1,4 +1,5 @@
 // More ranks than GPUs, and runs that a GPU's memory does not hold.
+#include <algorithm>
 #include <limits>
 #include <sstream>
 #include <utility>
@@ -136,20 +137,19 @@ TEST_CASE("--batch-size auto with --benchmark takes the fastest of what fits and
   const auto chosen =
       number_between(contents(folder.path() / "run" / "config.ini"), "batch-size = ", "\nnum-workers");
   double least = std::numeric_limits<double>::infinity();
-  std::int64_t fastest = 0;
+  double of_chosen = least;
   std::vector<std::int64_t> tried;
   std::istringstream rest(output.substr(begin + 11, output.find('\n', begin) - begin - 11));
   double microseconds = 0;
   std::string unit;
   for (std::int64_t batch = 0; rest >> batch >> microseconds >> unit;) {
     tried.push_back(batch);
-    if (microseconds >= least) continue;
-    least = microseconds;
-    fastest = batch;
+    least = std::min(least, microseconds);
+    if (batch == chosen) of_chosen = microseconds;
   }
   CHECK(tried == (ranks == 1 ? std::vector<std::int64_t>{600, 512, 256, 128, 64}
                              : std::vector<std::int64_t>{300, 256, 128, 64, 32}));
-  CHECK(chosen == fastest);
+  CHECK(of_chosen == least);  // of those that are printed alike any may be the fastest
 }
 
 TEST_CASE("--batch-size auto is refused where no GPU's memory tells how much fits") {

@@ -1,7 +1,10 @@
-// In LD_PRELOAD of a run: in the process that CLOCK_PROCESS names ("rank 1", "launch") the clock of the wall
-// jumps by CLOCK_SECONDS when it has been read CLOCK_READS times.
+// In LD_PRELOAD of a run: in the process that CLOCK_PROCESS names ("rank 1") the clock of the wall jumps
+// by CLOCK_SECONDS when it has been read CLOCK_READS times. The next reading makes the file
+// CLOCK_JUMPED.
+#include <fcntl.h>
 #include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -17,8 +20,7 @@ using lockstep::tests::setting;
 
 bool is_struck_process() {
   const std::string_view program = program_invocation_short_name;
-  if (program == "trainer") return setting("CLOCK_PROCESS") == "rank " + std::string(setting("RANK"));
-  return program == setting("CLOCK_PROCESS");
+  return program == "trainer" && setting("CLOCK_PROCESS") == "rank " + std::string(setting("RANK"));
 }
 
 /// Seconds to add to a reading.
@@ -27,7 +29,10 @@ long jump() {
   static const long reads_before = number("CLOCK_READS");
   static const long seconds = number("CLOCK_SECONDS");
   static std::atomic<long> reads{0};
-  return struck && ++reads > reads_before ? seconds : 0;
+  if (!struck) return 0;
+  const long read = ++reads;
+  if (read == reads_before + 1) close(creat(setting("CLOCK_JUMPED").data(), 0600));
+  return read > reads_before ? seconds : 0;
 }
 
 }  // namespace

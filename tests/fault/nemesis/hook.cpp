@@ -66,6 +66,13 @@ int error_at(std::string_view call, const char* path) {
   return count_call();
 }
 
+/// Empty for what is no file, and for the working folder.
+std::string path_of(int fd) {
+  char path[4096] = {};
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  return readlink(link.c_str(), path, sizeof path - 1) > 0 ? path : "";
+}
+
 bool is_socket(int fd) {
   struct stat status {};
   return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
@@ -77,9 +84,13 @@ int error_at(std::string_view call, std::string_view on_socket, int fd) {
   if (!counts_files && !is_counted(on_socket)) return 0;
   if (is_socket(fd) == counts_files) return 0;
   if (!counts_files || target().path.empty()) return count_call();
-  char path[4096] = {};
-  const std::string link = "/proc/self/fd/" + std::to_string(fd);
-  return readlink(link.c_str(), path, sizeof path - 1) > 0 ? error_at(call, path) : 0;
+  const std::string path = path_of(fd);
+  return path.empty() ? 0 : error_at(call, path.c_str());
+}
+
+/// Of a call on a name in a folder.
+int error_at(std::string_view call, int folder, const char* name) {
+  return is_counted(call) ? error_at(call, (path_of(folder) + '/' + name).c_str()) : 0;
 }
 
 int error_at(std::string_view call) {
@@ -89,6 +100,10 @@ int error_at(std::string_view call) {
 int fails(int error) {
   if (error != 0) errno = error;
   return error;
+}
+
+[[gnu::noinline]] bool refuses_process() {
+  return fails(error_at("vfork")) != 0;
 }
 
 std::string with_flipped_bit(const void* from, std::size_t bytes) {
@@ -160,7 +175,7 @@ int unlink(const char* path) noexcept {
 }
 
 int unlinkat(int folder, const char* path, int flags) noexcept {
-  return fails(error_at("unlink", path)) ? -1 : NEXT(unlinkat)(folder, path, flags);
+  return fails(error_at("unlink", folder, path)) ? -1 : NEXT(unlinkat)(folder, path, flags);
 }
 
 int fsync(int fd) {
@@ -247,6 +262,12 @@ int pipe2(int* ends, int flags) noexcept {
 
 pid_t fork() noexcept {
   return fails(error_at("fork")) ? -1 : NEXT(fork)();
+}
+
+/// The child runs on its parent's stack: this frame must be gone by then, so the call has to be a jump, for
+/// which there may be no local of ours whose address is taken.
+[[gnu::optimize("O2")]] pid_t vfork() noexcept {
+  return refuses_process() ? -1 : NEXT(vfork)();
 }
 
 /// Gives its error in place of setting errno.
