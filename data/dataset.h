@@ -87,11 +87,12 @@ class LOCKSTEP_API Dataset {
   /// whole.
   virtual std::int64_t length(std::int64_t /*index*/) const { return 0; }
   /// The same samples, whose inputs are not yet what `spec().pictures` makes of them: u8 rows of that op. A
-  /// GPU is given a quarter of the bytes, and the host has less to do. Null: there is no such form.
+  /// GPU is given a quarter of the bytes, and the host has less to do. It outlives this data set. Null: there
+  /// is no such form.
   virtual std::shared_ptr<const Dataset> as_bytes() const { return nullptr; }
   /// The same samples for a device that keeps what they are made of, pictures, tokens or the samples
-  /// themselves: inputs say which part of it. The first item of the set is number `first` there. Null: what
-  /// is kept would not do.
+  /// themselves: inputs say which part of it. The first item of the set is number `first` there. It outlives
+  /// this data set. Null: what is kept would not do.
   virtual std::shared_ptr<const Dataset> as_kept(std::int64_t /*first*/) const { return nullptr; }
   /// Of what `as_kept` gives: how many items the device keeps.
   virtual std::int64_t kept() const { return 0; }

@@ -26,12 +26,25 @@ auto naming(const std::string& owner, Code&& code) {
   }
 }
 
+/// What `function`, which an entry may lack, gives.
+template <class Result>
+Result given(Result (*function)(const data::DatasetOptions&), const Registry& registry,
+             const data::DatasetEntry& entry, const data::DatasetOptions& options) {
+  if (function == nullptr) return {};
+  return naming<DataError>(whose(registry, "data set", entry.name), [&] { return function(options); });
+}
+
 }  // namespace
 
 model::InputSpec wants_of(const Registry& registry, const model::ZooEntry& entry,
                           const model::ModelArgs& arguments) {
   return naming<UsageError>(whose(registry, EntryKind::model, entry.name),
                             [&] { return entry.wants(arguments); });
+}
+
+Shape states_of(const Registry& registry, const model::ZooEntry& entry, const model::ModelArgs& arguments) {
+  if (entry.states == nullptr) return {};
+  return naming<UsageError>(whose(registry, "model", entry.name), [&] { return entry.states(arguments); });
 }
 
 model::Model make_model(const Registry& registry, const model::ZooEntry& entry,
@@ -59,6 +72,21 @@ data::SampleSpec spec_of(const Registry& registry, const data::DatasetEntry& ent
                          const data::DatasetOptions& options) {
   return naming<DataError>(whose(registry, EntryKind::dataset, entry.name),
                            [&] { return entry.spec(options); });
+}
+
+std::vector<std::string> class_names_of(const Registry& registry, const data::DatasetEntry& entry,
+                                        const data::DatasetOptions& options) {
+  return given(entry.class_names, registry, entry, options);
+}
+
+std::vector<std::string> token_names_of(const Registry& registry, const data::DatasetEntry& entry,
+                                        const data::DatasetOptions& options) {
+  return given(entry.token_names, registry, entry, options);
+}
+
+std::string note_of(const Registry& registry, const data::DatasetEntry& entry,
+                    const data::DatasetOptions& options) {
+  return given(entry.note, registry, entry, options);
 }
 
 }  // namespace lockstep::runtime

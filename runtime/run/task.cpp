@@ -23,10 +23,6 @@ const model::ZooEntry& find_model(const Options& options, const Plugins& plugins
   return model::find_model(plugins.registry.models(), options.model, options.model_args);
 }
 
-Shape states_of(const model::ZooEntry& entry, const Options& options) {
-  return entry.states == nullptr ? Shape{} : entry.states(options.model_args);
-}
-
 data::DatasetOptions dataset_options(const Options& options, const model::InputSpec& wants,
                                      const Shape& states) {
   const std::int64_t given = given_vocabulary(options, wants);
@@ -72,7 +68,7 @@ TrainingTask task_for(const Options& options, const Plugins& plugins, const data
   const model::ZooEntry& entry = find_model(options, plugins);
   const model::InputSpec wants = wants_of(plugins.registry, entry, options.model_args);
   require_agreement(options, wants, spec);
-  require_fitting_states(options, states_of(entry, options), spec.states_shape);
+  require_fitting_states(options, states_of(plugins.registry, entry, options.model_args), spec.states_shape);
   model::InputSpec input{.shape = spec.input_shape,
                          .num_classes = spec.num_classes,
                          .target_shape = spec.target_shape,
@@ -106,7 +102,8 @@ data::DatasetOptions resolved_dataset(const Options& options, const Plugins& plu
   const model::ZooEntry& entry = find_model(options, plugins);
   const model::InputSpec wants = wants_of(plugins.registry, entry, options.model_args);
   require_known_kind(options, wants, entry);
-  data::DatasetOptions dataset = dataset_options(options, wants, states_of(entry, options));
+  data::DatasetOptions dataset =
+      dataset_options(options, wants, states_of(plugins.registry, entry, options.model_args));
   take_transforms(plugins.registry, dataset);
   return dataset;
 }
@@ -129,11 +126,10 @@ void take_first_numbers_of_tokens(const Options& options, const data::DatasetEnt
   take_numbers_of_tokens(WeightsFile(saved.weights), saved.config, dataset);
 }
 
-KeptNames names_of(const data::DatasetEntry& entry, const data::DatasetOptions& dataset) {
-  KeptNames names;
-  if (entry.class_names != nullptr) names.classes = entry.class_names(dataset);
-  if (entry.token_names != nullptr) names.tokens = entry.token_names(dataset);
-  return names;
+KeptNames names_of(const Plugins& plugins, const data::DatasetEntry& entry,
+                   const data::DatasetOptions& dataset) {
+  return {.classes = class_names_of(plugins.registry, entry, dataset),
+          .tokens = token_names_of(plugins.registry, entry, dataset)};
 }
 
 /// What the options name, found, and what they want of the data set. UsageError for a model that is missing
@@ -170,13 +166,13 @@ TrainingTask open_task(const Options& options, const NamedTask& named, Activity*
   TrainingTask task = task_for(options, plugins, train_set->spec());
   task.train_set = train_set;
   if (options.eval_samples > 0) dataset.samples = options.eval_samples;
-  KeptNames names = names_of(entry, dataset);
+  KeptNames names = names_of(plugins, entry, dataset);
   task.class_names = std::move(names.classes);
   task.token_names = std::move(names.tokens);
   task.tokenizer = dataset.tokenizer;
   if (options.eval_every == 0) return task;
   task.test_set = open_samples(plugins.registry, entry, dataset, data::Split::test);
-  if (entry.note != nullptr) task.note = entry.note(dataset);
+  task.note = note_of(plugins.registry, entry, dataset);
   return task;
 }
 
@@ -227,7 +223,7 @@ TestSet open_test_set(const Options& options, const WeightsFile& weights, Activi
   if (options.eval_samples > 0) dataset.samples = options.eval_samples;
   TestSet set{.samples = opened(named.plugins, entry, dataset, data::Split::test),
               .class_names = dataset.class_names};
-  if (set.class_names.empty()) set.class_names = names_of(entry, dataset).classes;
+  if (set.class_names.empty()) set.class_names = names_of(named.plugins, entry, dataset).classes;
   return set;
 }
 
@@ -255,7 +251,8 @@ model::InputSpec wanted_input(const Options& options) {
 }
 
 Shape wanted_states(const Options& options) {
-  return states_of(find_model(options, load_plugins(options.plugins)), options);
+  const Plugins plugins = load_plugins(options.plugins);
+  return states_of(plugins.registry, find_model(options, plugins), options.model_args);
 }
 
 bool numbers_classes_by_name(const Options& options) {
@@ -266,7 +263,7 @@ bool numbers_classes_by_name(const Options& options) {
 KeptNames names_of_data(const Options& options) {
   const Plugins plugins = load_plugins(options.plugins);
   const data::DatasetEntry& entry = data::find_dataset(plugins.registry.datasets(), options.dataset);
-  return names_of(entry, resolved_dataset(options, plugins));
+  return names_of(plugins, entry, resolved_dataset(options, plugins));
 }
 
 TrainingTask make_task_without_data(const Options& options) {

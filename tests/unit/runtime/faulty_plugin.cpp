@@ -37,6 +37,18 @@ data::DatasetPtr open_nothing(const data::DatasetOptions&, data::Split) {
   throw std::runtime_error("no such table");
 }
 
+std::vector<std::string> no_names(const data::DatasetOptions&) {
+  throw std::runtime_error("no list of names");
+}
+
+std::string no_note(const data::DatasetOptions&) {
+  throw std::runtime_error("no note");
+}
+
+Shape no_states(const model::ModelArgs&) {
+  throw std::runtime_error("no states");
+}
+
 data::SampleSpec sample_spec(const data::DatasetOptions& options) {
   return Points(options).spec();
 }
@@ -88,6 +100,25 @@ void add_to(runtime::Registry& registry) {
                         .spec = sample_spec,
                         .transforms = data::TransformLists{"flip", "none"}});
   registry.add_dataset({.name = "closed", .what = "", .open = open_nothing, .spec = sample_spec});
+  const data::DatasetEntry points{.name = "", .what = "", .open = open_points, .spec = sample_spec};
+  data::DatasetEntry unnamed = points;
+  unnamed.name = "unnamed";
+  unnamed.class_names = no_names;
+  registry.add_dataset(unnamed);
+  data::DatasetEntry wordless = points;
+  wordless.name = "wordless";
+  wordless.token_names = no_names;
+  registry.add_dataset(wordless);
+  data::DatasetEntry unnoted = points;
+  unnoted.name = "unnoted";
+  unnoted.note = no_note;
+  registry.add_dataset(unnoted);
+  registry.add_model({.name = "stateful",
+                      .what = "",
+                      .arguments = {},
+                      .wants = wants,
+                      .make = make_smoothed,
+                      .states = no_states});
 }
 
 }  // namespace

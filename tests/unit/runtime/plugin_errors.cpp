@@ -61,6 +61,12 @@ TEST_CASE("what a plugin's data set throws is told with its name, and the sample
   CHECK(refusal(3) == "data set 'points' of plugin 'faulty', sample 3: no row 3");
   CHECK(message_of<DataError>([] { task_of("mlp", "closed"); }) ==
         "data set 'closed' of plugin 'faulty': no such table");
+  const auto refusal_of = [](const std::string& dataset) {
+    return message_of<DataError>([&] { task_of("mlp", dataset); });
+  };
+  CHECK(refusal_of("unnamed") == "data set 'unnamed' of plugin 'faulty': no list of names");
+  CHECK(refusal_of("wordless") == "data set 'wordless' of plugin 'faulty': no list of names");
+  CHECK(refusal_of("unnoted") == "data set 'unnoted' of plugin 'faulty': no note");
 }
 
 TEST_CASE("what a plugin's model throws is told with its name") {
@@ -70,6 +76,7 @@ TEST_CASE("what a plugin's model throws is told with its name") {
       model::build_forward(task.model, task.input, 4);
     });
   };
+  CHECK(refusal("stateful") == "model 'stateful' of plugin 'faulty': no states");
   CHECK(refusal("throwing") == "model 'throwing' of plugin 'faulty': no layers");
   CHECK(refusal("unmade") == "model 'unmade' of plugin 'faulty': it threw what is no std::exception");
   CHECK(refusal("hollow") == "model 'hollow' has no function forward: give it its layers");
