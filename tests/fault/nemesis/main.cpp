@@ -76,7 +76,7 @@ class Nemesis {
   int strikes() const { return strikes_; }
   int missed() const { return missed_; }
   /// Then the hook sees little, or nothing, of what runs do. A single strike tells nothing.
-  bool misses_too_often() const { return strikes_ > 1 && 4 * missed_ > strikes_; }
+  bool misses_too_often() const { return strikes_ > 1 && 2 * missed_ > strikes_; }
 
  private:
   fs::path data() const { return folder_ / "pictures"; }
@@ -113,7 +113,7 @@ int run(const Options& options) {
   }
   print(fmt::format("{} rounds, {} with findings, {} strikes, {} whose moment did not come", options.rounds,
                     found.size(), nemesis.strikes(), nemesis.missed()));
-  if (nemesis.misses_too_often()) print("more than a quarter of the moments did not come");
+  if (nemesis.misses_too_often()) print("more than half of the moments did not come");
   if (!found.empty()) {
     print(fmt::format("seeds {}: see {}", fmt::join(found, ", "), name));
     return 1;
