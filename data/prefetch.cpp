@@ -1,10 +1,7 @@
 #include "data/prefetch.h"
 
+#include <stdexcept>
 #include <utility>
-
-#include <fmt/format.h>
-
-#include "kernels/base/error.h"
 
 namespace lockstep::data {
 
@@ -36,10 +33,7 @@ std::shared_ptr<const EpochOrder> BatchQueue::make_order(std::int64_t epoch) con
     order->padding = drawn.padding;
     const std::int64_t samples = std::ssize(order->indices);
     order->batches = (samples + batch_size_ - 1) / batch_size_;
-    if (order->batches == 0 && !end_epoch_) {
-      throw UsageError(
-          fmt::format("{} samples make no batch of {}: give a smaller --batch-size", samples, batch_size_));
-    }
+    if (order->batches == 0 && !end_epoch_) throw std::logic_error("an endless loader without samples");
   } catch (...) {
     order->error = std::current_exception();
     order->batches = 1;

@@ -86,7 +86,7 @@ class Checkpointer {
   /// Whether the replicas of this step were compared and saved.
   bool has_saved(std::int64_t step) const { return step == saved_step_; }
   /// Folder of the last saved checkpoint, of which there must be one.
-  std::filesystem::path last() const { return directory_.path_of(*saved_step_); }
+  std::filesystem::path last() const { return directory_.path_of(saved_step_.value()); }
 
  private:
   /// Copies the replica; the first tensor that is not finite.

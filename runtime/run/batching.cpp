@@ -78,13 +78,16 @@ std::string warm_up_to_the_end(const model::OptimizerOptions& optimizer, const B
                      batching.total_steps);
 }
 
-void require_schedule(const model::OptimizerOptions& optimizer, const Batching& batching, bool resumes) {
+void require_schedule(const Options& options, const Batching& batching, bool resumes) {
+  const model::OptimizerOptions& optimizer = options.optimizer;
   const kernels::LearningRateSchedule& schedule = optimizer.schedule;
   if (schedule.least > optimizer.learning_rate) {
     throw UsageError(fmt::format("--lr-min {} is above --lr {}", schedule.least, optimizer.learning_rate));
   }
   const std::string misfit = warm_up_to_the_end(optimizer, batching);
-  if (!resumes && !misfit.empty()) throw UsageError(misfit + ": give fewer, or more --epochs or --max-steps");
+  const bool is_asked_for = options.max_steps > 0 && options.max_steps <= schedule.warmup_steps;
+  if ((!resumes || is_asked_for) && !misfit.empty())
+    throw UsageError(misfit + ": give fewer, or more --epochs or --max-steps");
 }
 
 MicroBatch Batching::micro_batch(std::int64_t index, const EpochSize& epoch) const {

@@ -62,8 +62,8 @@ void resume_batching(Batching& batching, const Options& options, const data::Dis
 /// "--warmup-steps 5 leaves none of 5 steps with the full rate"; empty where one has it.
 std::string warm_up_to_the_end(const model::OptimizerOptions& optimizer, const Batching& batching);
 
-/// UsageError when --lr-min is above --lr, or a run ends in the warm-up; one that `resumes` may, since it
-/// takes as many steps as its ranks make of what is left.
-void require_schedule(const model::OptimizerOptions& optimizer, const Batching& batching, bool resumes);
+/// UsageError when --lr-min is above --lr, or a run ends in the warm-up; one that `resumes` may, unless
+/// --max-steps ends it there: it takes as many steps as its ranks make of what is left.
+void require_schedule(const Options& options, const Batching& batching, bool resumes);
 
 }  // namespace lockstep::runtime

@@ -88,7 +88,7 @@ Trainer::Trainer(const Options& options, Session& session, TrainingTask task, St
   // First: what is judged by these all ranks then find alike.
   agree_on_settings();
   find_checkpoint();
-  require_schedule(options_.optimizer, batching_, resumed_.has_value());
+  require_schedule(options_, batching_, resumed_.has_value());
   agree_on_plans();
   make_replica();
   set_up_parameters();

@@ -75,8 +75,8 @@ class Nemesis {
 
   int strikes() const { return strikes_; }
   int missed() const { return missed_; }
-  /// Then the hook sees little, or nothing, of what runs do. A single strike tells nothing.
-  bool misses_too_often() const { return strikes_ > 1 && 2 * missed_ > strikes_; }
+  /// Then the hook sees little, or nothing, of what runs do. A few strikes tell nothing.
+  bool misses_too_often() const { return strikes_ >= 20 && 2 * missed_ > strikes_; }
 
  private:
   fs::path data() const { return folder_ / "pictures"; }

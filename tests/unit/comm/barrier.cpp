@@ -69,7 +69,7 @@ TEST_CASE("a rank that sleeps in a barrier is woken by the last that comes", "[c
     }
   });
   CHECK(errors == std::vector<std::string>(2));
-  // A sleep that nobody ends takes 20 ms.
+  // A sleep that nobody ends takes 20 ms; instrumented code hides it.
   CHECK(asleep < rounds * Seconds(0.01 * tests::slowness));
 }
 

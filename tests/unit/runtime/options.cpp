@@ -174,7 +174,7 @@ TEST_CASE("a schedule ends with --max-steps, or else with the epochs, and its wa
   const auto refused = [&](const Words& words) {
     const Options options = parse_options(words);
     return tests::message_of<UsageError>(
-        [&] { require_schedule(options.optimizer, batching_of(options, world, 100), false); });
+        [&] { require_schedule(options, batching_of(options, world, 100), false); });
   };
   CHECK(refused({"--max-steps=5", "--warmup-steps=5"}) ==
         "--warmup-steps 5 leaves none of 5 steps with the full rate: give fewer, or more --epochs or "

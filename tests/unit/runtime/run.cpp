@@ -139,7 +139,7 @@ TEST_CASE("a warm-up that is over fits, or has begun, however few steps the rank
   options.epochs = 2;
   options.optimizer.schedule.warmup_steps = 9;
   const auto refusal = [&](const Batching& batching, bool resumes = false) {
-    return message_of<UsageError>([&] { require_schedule(options.optimizer, batching, resumes); });
+    return message_of<UsageError>([&] { require_schedule(options, batching, resumes); });
   };
   // One rank has done 12 steps of 4 of 50 samples; 8 ranks make one of the rest, and two in an epoch.
   Batching batching = batching_of(options, world_of(8), 50);
@@ -157,6 +157,9 @@ TEST_CASE("a warm-up that is over fits, or has begun, however few steps the rank
   CHECK(within.total_steps == 7);
   CHECK_FALSE(refusal(within).empty());
   CHECK(refusal(within, true).empty());
+  options.max_steps = 7;
+  CHECK_FALSE(refusal(within, true).empty());
+  options.max_steps = 0;
   options.optimizer.schedule.least = 1;
   CHECK_FALSE(refusal(within, true).empty());
 }
