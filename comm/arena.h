@@ -22,7 +22,8 @@ constexpr std::size_t shard_begin(std::size_t bytes, int rank, int ranks) {
 }
 
 /// Memory that collectives work on in place: `elements` numbers of one type, zeroed when it is allocated and
-/// 64-byte aligned. Communicator::allocate_arena makes it.
+/// aligned to `workspace_alignment`, since what is idle of it serves kernels as scratch memory.
+/// Communicator::allocate_arena makes it.
 class Arena {
  public:
   virtual ~Arena() = default;

@@ -11,7 +11,8 @@
 namespace lockstep::kernels {
 
 /// A prepared kernel of an external op on the CPU. `run` computes one launch on the calling thread and, by
-/// `parallel_ranges`, its team; it neither allocates nor throws.
+/// `parallel_ranges`, its team; it allocates nothing. What it throws ends the run as a UsageError that names
+/// op and plugin.
 struct ExternalKernel {
   std::function<void(const Addresses&)> run;
   std::size_t workspace_bytes = 0;  ///< scratch memory of a launch, 256-byte aligned

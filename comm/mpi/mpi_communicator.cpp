@@ -165,7 +165,7 @@ void MpiCommunicator::gather(std::span<const std::byte> mine, std::span<std::byt
 std::vector<std::string> MpiCommunicator::all_gather(std::string_view mine) {
   const MpiCall call = begin("all-gather of texts");
   const auto ranks = static_cast<std::size_t>(world_.size);
-  if (mine.size() > most_bytes / ranks) throw std::invalid_argument("all_gather: the text is too long");
+  if (mine.size() > most_bytes / ranks) throw std::logic_error("all_gather: the text is too long");
 
   const int size = static_cast<int>(mine.size());
   std::vector<int> sizes(ranks);

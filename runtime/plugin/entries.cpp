@@ -31,7 +31,8 @@ template <class Result>
 Result given(Result (*function)(const data::DatasetOptions&), const Registry& registry,
              const data::DatasetEntry& entry, const data::DatasetOptions& options) {
   if (function == nullptr) return {};
-  return naming<DataError>(whose(registry, "data set", entry.name), [&] { return function(options); });
+  return naming<DataError>(whose(registry, EntryKind::dataset, entry.name),
+                           [&] { return function(options); });
 }
 
 }  // namespace
@@ -44,7 +45,8 @@ model::InputSpec wants_of(const Registry& registry, const model::ZooEntry& entry
 
 Shape states_of(const Registry& registry, const model::ZooEntry& entry, const model::ModelArgs& arguments) {
   if (entry.states == nullptr) return {};
-  return naming<UsageError>(whose(registry, "model", entry.name), [&] { return entry.states(arguments); });
+  return naming<UsageError>(whose(registry, EntryKind::model, entry.name),
+                            [&] { return entry.states(arguments); });
 }
 
 model::Model make_model(const Registry& registry, const model::ZooEntry& entry,

@@ -1,4 +1,5 @@
 """Binds a rank of the peer to cores, as `launch` binds ours (slice_cores in kernels/base/cores.cpp)."""
+import contextlib
 import os
 import pathlib
 
@@ -27,4 +28,5 @@ def bind_rank():
     cpus = slice_of(group_by_core(os.sched_getaffinity(0)), int(os.environ.get("LOCAL_RANK", 0)),
                     int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
     for thread in os.listdir("/proc/self/task") if cpus else ():
-        os.sched_setaffinity(int(thread), cpus)
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+            os.sched_setaffinity(int(thread), cpus)

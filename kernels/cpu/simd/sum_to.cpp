@@ -42,22 +42,31 @@ void move_up(float* level, float* next, std::int64_t n) {
   }
 }
 
+/// Of `n` numbers side by side in each of `rows`.
+template <class Element>
+void add_chain(const Element* x, std::int64_t rows, std::int64_t step, std::int64_t n, float* sums) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < n; ++i) sums[i] += load(x + r * step + i);
+  }
+}
+
 /// Each element to its own sum, and all runs to the same ones.
 template <class Element>
 void add_rows(const SumRun& run, const Element* x, float* sums) {
   for (std::int64_t first = 0; first < run.n; first += block) {
     const std::int64_t n = least(run.n - first, block);
     float of_chain[block] = {};
+    if (run.runs <= chain) {  // whose sum alone the levels above would have
+      add_chain(x + first, run.runs, run.x_step, n, of_chain);
+      move_up(of_chain, sums + first, n);
+      continue;
+    }
     float of_chains[block] = {};
-    for (std::int64_t r = 0; r < run.runs;) {
-      const std::int64_t end = least(run.runs, r + chain);
-      for (; r < end; ++r) {
-        const Element* const from = x + r * run.x_step + first;
-#pragma omp simd
-        for (std::int64_t i = 0; i < n; ++i) of_chain[i] += load(from + i);
-      }
+    for (std::int64_t r = 0; r < run.runs; r += chain) {
+      add_chain(x + r * run.x_step + first, least(run.runs - r, chain), run.x_step, n, of_chain);
       move_up(of_chain, of_chains, n);
-      if (r % (chain * chain) == 0) move_up(of_chains, sums + first, n);
+      if ((r + chain) % (chain * chain) == 0) move_up(of_chains, sums + first, n);
     }
     move_up(of_chains, sums + first, n);
   }

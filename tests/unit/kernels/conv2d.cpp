@@ -70,16 +70,6 @@ TEST_CASE("conv2d forward, with and without bias and relu") {
   }
 }
 
-TEST_CASE("conv2d with one output and several inputs a group") {
-  const auto layouts = GENERATE(Layouts::row_major, Layouts::chosen);
-  const ConvolutionCase c{{2, 8, 7, 7}, {4, 2, 3, 3}, {.padding = {1, 1}, .groups = 4}};
-  const Problem p = make_problem(c);
-  require_close(run(Conv2d{c.geometry}, {p.x, p.w, p.b}, {p.y.shape}, layouts)[0], p.y,
-                tolerance(static_cast<double>(c.w.elements(1)), Algorithm::automatic));
-  const auto dw = run(Conv2dBackwardWeights{c.geometry}, {p.x, p.dy}, {c.w}, layouts)[0];
-  require_gradient(dw, p.f, {p.x, p.w, p.b}, 1, p.dy, tolerance(2 * 49, Algorithm::automatic));
-}
-
 TEST_CASE("conv2d gradients agree with finite differences") {
   const auto layouts = GENERATE(Layouts::row_major, Layouts::chosen, Layouts::row_major_inputs);
   for (const ConvolutionCase& c : convolution_cases()) {

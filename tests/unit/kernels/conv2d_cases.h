@@ -22,6 +22,7 @@ inline std::vector<ConvolutionCase> convolution_cases() {
       {{2, 17, 7, 7}, {5, 17, 3, 3}, {.stride = {2, 2}, .padding = {1, 1}}},
       {{2, 32, 6, 6}, {16, 32, 3, 3}, {.padding = {1, 1}}},
       {{1, 6, 7, 7}, {4, 3, 3, 3}, {.padding = {1, 1}, .groups = 2}},
+      {{2, 8, 7, 7}, {4, 2, 3, 3}, {.padding = {1, 1}, .groups = 4}},
       {{2, 17, 5, 5}, {17, 1, 3, 3}, {.padding = {1, 1}, .groups = 17}},
       {{1, 32, 5, 5}, {32, 16, 3, 3}, {.padding = {1, 1}, .groups = 2}},
       {{2, 3, 9, 9}, {5, 3, 3, 3}, {.padding = {2, 2}, .dilation = {2, 2}}},

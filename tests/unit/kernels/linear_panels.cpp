@@ -4,8 +4,6 @@
 #include <cmath>
 
 #include "kernels/base/half.h"
-#include "kernels/cpu/linear_panels.h"
-#include "kernels/cpu/onednn.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/linear.h"
 #include "kernels/panel_product.h"
@@ -151,22 +149,6 @@ TEST_CASE("weight gradients of wide linear maps, whose inputs are packed") {
     const auto dw = run_prepared(kernel_for(device(), LinearBackwardWeights{}, io), io, {x, dy});
     require_close(dw[0], linear(transposed(dy), transposed(x), nullptr), 0);  // exact, as above
   }
-}
-
-TEST_CASE("gradients of large linear maps give way to bf16 where the processor has faster products of it") {
-  if (!device().is_cpu()) return;
-  const bool gives_way = onednn::multiplies_by_amx();
-  const Shape x{rows, inputs};
-  const Shape w{outputs, inputs};
-  const Shape dy{rows, outputs};
-  const auto type_of = [](const Shape& shape) { return TensorDesc{DType::f32, shape, {}}; };
-  const KernelIo data{{type_of(dy), type_of(w)}, {type_of(x)}};
-  const KernelIo weights{{type_of(x), type_of(dy)}, {type_of(w)}};
-  const auto medium = MatmulPrecision::medium;
-  CHECK(takes_panels(LinearBackwardData{}, data) == has("avx512"));
-  CHECK(takes_panels(LinearBackwardData{.precision = medium}, data) == (has("avx512") && !gives_way));
-  CHECK(takes_panels(LinearBackwardWeights{}, weights) == has("avx"));
-  CHECK(takes_panels(LinearBackwardWeights{.precision = medium}, weights) == (has("avx") && !gives_way));
 }
 
 TEST_CASE("gradients of large linear maps have the same bits for any number of threads") {

@@ -134,13 +134,11 @@ TEST_CASE("softmax cross-entropy counts the rows whose target is among the five 
 TEST_CASE("no row with a NaN counts as right") {
   const std::int64_t classes = GENERATE(3, 1500);
   const std::int64_t broken = GENERATE(0, 1);
-  Values logits{{1, classes}, std::vector<double>(static_cast<std::size_t>(classes))};
-  logits.data[static_cast<std::size_t>(1 - broken)] = 1;
+  Values logits{{1, classes}, std::vector<double>(static_cast<std::size_t>(classes), 1)};
   logits.data[static_cast<std::size_t>(broken)] = std::nan("");
   for (const std::int64_t target : {std::int64_t{0}, std::int64_t{1}, classes - 1}) {
-    const Outcome got = cross_entropy(logits, {target}, state_of(1));
-    CHECK(got.control.correct == 0);
-    CHECK(got.control.top5 == 0);
+    const ControlBlock got = cross_entropy(logits, {target}, state_of(1)).control;
+    CHECK(got.correct + got.top5 == 0);
   }
 }
 

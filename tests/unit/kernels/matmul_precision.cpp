@@ -6,6 +6,9 @@
 #include <string_view>
 
 #include "kernels/conv2d.h"
+#include "kernels/cpu/linear_panels.h"
+#include "kernels/cpu/onednn.h"
+#include "kernels/cpu/simd/simd.h"
 #include "kernels/linear.h"
 #include "tests/support/largest_error.h"
 #include "tests/unit/kernels/reference.h"
@@ -146,4 +149,24 @@ TEST_CASE("f32 products at highest use every bit of their factors", "[precision]
   const Values filters = full_values({32, 32, 1, 1}, 2);
   const Values z = conv2d(pictures, filters, nullptr, {});
   require_close(run(Conv2d{}, {pictures, filters}, {z.shape}, Layouts::chosen)[0], z, sum_tolerance(32));
+}
+
+TEST_CASE("gradients of large linear maps give way to bf16 where the processor has faster products of it") {
+  if (!device().is_cpu()) return;
+  const bool gives_way = onednn::multiplies_by_amx();
+  const auto has = [](std::string_view instructions) {
+    return simd::instruction_sets().back().starts_with(instructions);
+  };
+  constexpr std::int64_t rows = 1030, inputs = 576, outputs = 192;
+  const Shape x{rows, inputs};
+  const Shape w{outputs, inputs};
+  const Shape dy{rows, outputs};
+  const auto type_of = [](const Shape& shape) { return TensorDesc{DType::f32, shape, {}}; };
+  const KernelIo data{{type_of(dy), type_of(w)}, {type_of(x)}};
+  const KernelIo weights{{type_of(x), type_of(dy)}, {type_of(w)}};
+  const auto medium = MatmulPrecision::medium;
+  CHECK(takes_panels(LinearBackwardData{}, data) == has("avx512"));
+  CHECK(takes_panels(LinearBackwardData{.precision = medium}, data) == (has("avx512") && !gives_way));
+  CHECK(takes_panels(LinearBackwardWeights{}, weights) == has("avx"));
+  CHECK(takes_panels(LinearBackwardWeights{.precision = medium}, weights) == (has("avx") && !gives_way));
 }
