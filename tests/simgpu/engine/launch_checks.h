@@ -13,7 +13,8 @@
 namespace [[gnu::visibility("default")]] simgpu {
 
 /// What CUDA answers to a launch of the kernel with this shape; an error is also the next cudaGetLastError.
-cudaError_t check_launch(const void* kernel, const Grid& grid);
+/// Without one it sets what static shared memory the kernel may have.
+cudaError_t check_launch(const void* kernel, Grid& grid);
 
 /// A kernel's name without its parameters, where the program's symbols tell it; else "kernel".
 std::string kernel_name(const void* kernel);

@@ -1,8 +1,11 @@
 #include <array>
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "tests/simgpu/tests/engine_support.h"
+
+#include "tests/simgpu/machine/machine.h"
 
 using namespace simgpu;
 
@@ -26,6 +29,23 @@ __global__ void clear(Pointers pointers) {
 }
 
 __global__ void nothing() {}
+
+__global__ void fill_static() {
+  STATIC_SHARED(char, tile, 1024);
+  tile[threadIdx.x] = 1;
+}
+
+/// The machine with other settings, until the end; then as it was at the start of the process.
+class OtherMachine {
+ public:
+  explicit OtherMachine(const Settings& settings) { restart_machine(settings); }
+  ~OtherMachine() {
+    restart_machine(settings_from_environment());
+    cudaGetLastError();
+  }
+  OtherMachine(const OtherMachine&) = delete;
+  OtherMachine& operator=(const OtherMachine&) = delete;
+};
 
 /// Device memory, freed at the end.
 class Floats {
@@ -90,6 +110,30 @@ TEST_CASE("more than 48 KiB of shared memory must be asked for") {
   CHECK(launch(clear, 1, 32, (64 << 10) + 1, nullptr, Pointers{}) == cudaErrorInvalidValue);
   CHECK(cudaDeviceSynchronize() == cudaSuccess);
   cudaGetLastError();
+}
+
+TEST_CASE("static shared memory lies beside what a kernel was granted, within its device's") {
+  struct Limit {
+    int capability, most_kib;
+  };
+  const auto [capability, most_kib] =
+      GENERATE(Limit{75, 64}, Limit{80, 163}, Limit{86, 99}, Limit{90, 227}, Limit{100, 227}, Limit{120, 99});
+  CAPTURE(capability);
+  const OtherMachine machine({.capability = capability});
+  const int most = most_kib << 10;
+  int told = 0;
+  CHECK(cudaDeviceGetAttribute(&told, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0) == cudaSuccess);
+  CHECK(told == most);
+  const auto grant = [](int bytes) {
+    return cudaFuncSetAttribute(fill_static, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  };
+  const auto mistake = [] { return test::mistake_in([] { launch(fill_static, 1, 32, 0, nullptr); }); };
+  CHECK(grant(most + 1) == cudaErrorInvalidValue);
+  CHECK(grant(most - 1023) == cudaSuccess);
+  CHECK(mistake().kind == "too much shared memory");
+  CHECK(grant(most - 1024) == cudaSuccess);
+  CHECK(mistake().kind == "none");
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
 }
 
 TEST_CASE("reports name the kernel and the line of its launch") {
