@@ -6,6 +6,8 @@
 #include "tests/simgpu/engine/mistake.h"
 #include "tests/simgpu/engine/multiprocessor.h"
 #include "tests/simgpu/engine/names.h"
+#include "tests/simgpu/engine/run_grid.h"
+#include "tests/simgpu/machine/block.h"
 
 namespace simgpu {
 namespace {
@@ -179,6 +181,13 @@ void use_static_shared(std::byte* data, std::size_t bytes, std::size_t guard_byt
 
 void trap(const Call& call) {
   kernel_mistake("trap", "executes " + call_text(call, 0));
+}
+
+void misaligned_access(const void* address, std::size_t alignment, const Site& site) {
+  throw KernelFault{cudaErrorMisalignedAddress, running_thread().value_or("the host") + " touches " +
+                                                    hex(reinterpret_cast<std::uintptr_t>(address)) + " at " +
+                                                    site.text() + " as something that lies at multiples of " +
+                                                    std::to_string(alignment)};
 }
 
 void memory_fence() {

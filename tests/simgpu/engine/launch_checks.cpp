@@ -81,6 +81,15 @@ cudaError_t check_launch(const void* kernel, Grid& grid) {
   return error;
 }
 
+void check_alignment(const void* pointer, std::size_t alignment, const Grid& grid) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  if (address % alignment == 0) return;
+  report_mistake("misaligned pointer", "kernel " + grid.name + ", launched at " + grid.site + ", is given " +
+                                           hex(address) + " for a type whose addresses are multiples of " +
+                                           std::to_string(alignment) +
+                                           ": a GPU faults when it loads from there");
+}
+
 std::string kernel_name(const void* kernel) {
   Dl_info info{};
   if (!dladdr(kernel, &info)) return "kernel";

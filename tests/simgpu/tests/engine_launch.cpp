@@ -35,6 +35,16 @@ __global__ void fill_static() {
   tile[threadIdx.x] = 1;
 }
 
+template <class Vector>
+__global__ void load_vector(std::byte* from) {
+  const Vector value = *aligned_cast<const Vector>(from);
+  static_cast<void>(value);
+}
+template <class Vector>
+__global__ void store_vector(std::byte* to) {
+  *aligned_cast<Vector>(to) = Vector{};
+}
+
 /// The machine with other settings, until the end; then as it was at the start of the process.
 class OtherMachine {
  public:
@@ -134,6 +144,35 @@ TEST_CASE("static shared memory lies beside what a kernel was granted, within it
   CHECK(grant(most - 1024) == cudaSuccess);
   CHECK(mistake().kind == "none");
   CHECK(cudaDeviceSynchronize() == cudaSuccess);
+}
+
+TEST_CASE("a pointer must be aligned as what it points to") {
+  const Floats floats(4);
+  const auto* const bytes = reinterpret_cast<const std::byte*>(static_cast<const float*>(floats));
+  const auto launch_at = [&](std::size_t offset) {
+    const auto* const from = reinterpret_cast<const float*>(bytes + offset);
+    return test::mistake_in([&] { launch(scale::by, 1, 1, 0, nullptr, from, floats, 3); });
+  };
+  CHECK(launch_at(4).kind == "none");
+  const auto seen = launch_at(2);
+  CHECK(seen.kind == "misaligned pointer");
+  CHECK(seen.text.find("multiples of 4") != std::string::npos);
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+}
+
+TEMPLATE_TEST_CASE("a vector at an address that is no multiple of its alignment ends the kernel, and CUDA",
+                   "", __half2, float2, float4, uint2, uint4) {
+  const std::size_t offset = GENERATE(0U, 1U, 2U);  // in halves of the vector
+  const bool stores = GENERATE(false, true);
+  const OtherMachine machine({});
+  void* block = nullptr;
+  REQUIRE(cudaMalloc(&block, 3 * sizeof(TestType)) == cudaSuccess);
+  auto* const at = static_cast<std::byte*>(block) + offset * sizeof(TestType) / 2;
+  launch(stores ? store_vector<TestType> : load_vector<TestType>, 1, 1, 0, nullptr, at);
+  const cudaError_t expected = offset == 1 ? cudaErrorMisalignedAddress : cudaSuccess;
+  CHECK(cudaDeviceSynchronize() == expected);
+  CHECK(launch(nothing, 1, 1, 0, nullptr) == expected);
+  CHECK(cudaMalloc(&block, 4) == expected);
 }
 
 TEST_CASE("reports name the kernel and the line of its launch") {
