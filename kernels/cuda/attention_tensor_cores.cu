@@ -158,8 +158,7 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
         const SumTile& sum = sums[s][c];
         const auto share = [&](int i) { return total == 0 ? 0.0F : sum.at[2 * half + i] / total; };
         if (column < h.dim)
-          *reinterpret_cast<std::uint32_t*>(y + h.y_at(at) + column) =
-              narrow_pair<Element>(share(0), share(1));
+          *aligned_cast<std::uint32_t>(y + h.y_at(at) + column) = narrow_pair<Element>(share(0), share(1));
       }
       // Without keys so that backward finds probabilities of zero.
       if (SumTile::column(0) == 0)

@@ -45,7 +45,7 @@ struct RowsUnderWay {
     LOCKSTEP_UNROLL
     for (int i = 0; i < words; ++i) {
       const bool is_there = row(i) < count && word(i) * 8 < columns;
-      at[i] = is_there ? *reinterpret_cast<const uint4*>(from + row(i) * stride + word(i) * 8) : uint4{};
+      at[i] = is_there ? *aligned_cast<const uint4>(from + row(i) * stride + word(i) * 8) : uint4{};
     }
   }
   __device__ void put(uint4* to) const {

@@ -149,7 +149,7 @@ __device__ void write(const SumTile* sums, Element* to, std::int64_t stride, std
       const int r = SumTile::row(2 * half);
       const int column = 8 * c + SumTile::column(0);
       if (r >= count || column >= columns) continue;
-      *reinterpret_cast<std::uint32_t*>(to + r * stride + column) =
+      *aligned_cast<std::uint32_t>(to + r * stride + column) =
           narrow_pair<Element>(sums[c].at[2 * half] * scale, sums[c].at[2 * half + 1] * scale);
     }
   }

@@ -24,16 +24,16 @@ __global__ void normalise(Images<Index> images, Following function, float eps, c
   using Packed = Pack<Element, width>;
   const std::int64_t packs = static_cast<std::int64_t>(images.count) * images.channels / width;
   for (std::int64_t item = first_item(); item < packs; item += item_stride()) {
-    Packed values = reinterpret_cast<const Packed*>(x)[item];
+    Packed values = aligned_cast<const Packed>(x)[item];
     Packed others{};
-    if (residual != nullptr) others = reinterpret_cast<const Packed*>(residual)[item];
+    if (residual != nullptr) others = aligned_cast<const Packed>(residual)[item];
     for (int k = 0; k < width; ++k) {
       const Index c = images.channel_at(static_cast<Index>(item * width + k));
       float z = Affine(mean[c], variance[c], weight[c], bias[c], eps)(widen(values.at[k]));
       if (residual != nullptr) z += widen(others.at[k]);
       values.at[k] = narrow<Element>(value_of(function, z));
     }
-    reinterpret_cast<Packed*>(y)[item] = values;
+    aligned_cast<Packed>(y)[item] = values;
   }
 }
 
@@ -51,8 +51,8 @@ __global__ void gradient_of_input(Images<Index> images, Following function, floa
   const float share = 1 / (moments == nullptr ? static_cast<float>(images.count)
                                               : static_cast<float>(moments[2 * images.channels]));
   for (std::int64_t item = first_item(); item < packs; item += item_stride()) {
-    const Packed in = reinterpret_cast<const Packed*>(x)[item];
-    Packed values = reinterpret_cast<const Packed*>(dy)[item];
+    const Packed in = aligned_cast<const Packed>(x)[item];
+    Packed values = aligned_cast<const Packed>(dy)[item];
     for (int k = 0; k < width; ++k) {
       const Index c = images.channel_at(static_cast<Index>(item * width + k));
       const Affine affine(mean[c], variance[c], weight[c], bias[c], eps);
@@ -63,7 +63,7 @@ __global__ void gradient_of_input(Images<Index> images, Following function, floa
       const float of_x = affine.scale * (g - shift - (from - affine.mean) * slope);
       values.at[k] = narrow<Element>(item * width + k < padding ? of_x : 0);
     }
-    reinterpret_cast<Packed*>(dx)[item] = values;
+    aligned_cast<Packed>(dx)[item] = values;
   }
 }
 

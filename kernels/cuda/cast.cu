@@ -19,10 +19,10 @@ template <class From, class To>
 __global__ void cast(std::int64_t n, const From* x, To* y) {
   const std::int64_t whole = n / 4;
   for (std::int64_t i = first_item(); i < whole; i += item_stride()) {
-    const Four<From> from = reinterpret_cast<const Four<From>*>(x)[i];
+    const Four<From> from = aligned_cast<const Four<From>>(x)[i];
     Four<To> to;
     for (int k = 0; k < 4; ++k) to.at[k] = narrow<To>(widen(from.at[k]));
-    reinterpret_cast<Four<To>*>(y)[i] = to;
+    aligned_cast<Four<To>>(y)[i] = to;
   }
   for (std::int64_t i = 4 * whole + first_item(); i < n; i += item_stride()) {
     y[i] = narrow<To>(widen(x[i]));

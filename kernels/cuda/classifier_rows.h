@@ -66,7 +66,7 @@ struct KeptRow {
   /// `visit(k, x)` for the thread's elements.
   template <class Visit>
   __device__ void visit_elements(std::int64_t k, Visit visit) const {
-    const auto lanes = *reinterpret_cast<const Lanes*>(kept + k);
+    const auto lanes = *aligned_cast<const Lanes>(kept + k);
     for (int lane = 0; lane < kept_lanes; ++lane) {
       if (k + lane < columns) visit(lane, widen(lanes.at[lane]));
     }
@@ -76,9 +76,8 @@ struct KeptRow {
     visit_groups([&](std::int64_t k) { store(row + k, Floats<kept_lanes>::all(0)); });
   }
   __device__ void read(const Half* from) const {
-    visit_groups([&](std::int64_t k) {
-      *reinterpret_cast<Lanes*>(kept + k) = *reinterpret_cast<const Lanes*>(from + k);
-    });
+    visit_groups(
+        [&](std::int64_t k) { *aligned_cast<Lanes>(kept + k) = *aligned_cast<const Lanes>(from + k); });
   }
 };
 

@@ -66,7 +66,7 @@ struct alignas(lanes * sizeof(float)) Floats {
 
 template <int lanes, class Element>
 __device__ Floats<lanes> load(const Element* from) {
-  const auto pack = *reinterpret_cast<const Pack<Element, lanes>*>(from);
+  const auto pack = *aligned_cast<const Pack<Element, lanes>>(from);
   Floats<lanes> values;
   for (int lane = 0; lane < lanes; ++lane) values.at[lane] = widen(pack.at[lane]);
   return values;
@@ -75,7 +75,7 @@ template <int lanes, class Element>
 __device__ void store(Element* to, const Floats<lanes>& values) {
   Pack<Element, lanes> pack;
   for (int lane = 0; lane < lanes; ++lane) pack.at[lane] = narrow<Element>(values.at[lane]);
-  *reinterpret_cast<Pack<Element, lanes>*>(to) = pack;
+  *aligned_cast<Pack<Element, lanes>>(to) = pack;
 }
 
 /// The math of pointwise functions on a GPU: CUDA's own, whose errors its programming guide states (exp and

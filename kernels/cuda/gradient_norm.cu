@@ -32,7 +32,7 @@ __global__ void sum_squares(GradientNorm op, const StepState* state, std::int64_
   const std::int64_t whole = begin + (end - begin) / 4 * 4;
   double squares = 0;
   for (std::int64_t i = begin + 4 * static_cast<std::int64_t>(threadIdx.x); i < whole; i += 4 * block) {
-    const auto& g = reinterpret_cast<const Four<Element>*>(gradients + i)->at;
+    const auto& g = aligned_cast<const Four<Element>>(gradients + i)->at;
     squares += square(g[0]) + square(g[1]) + (square(g[2]) + square(g[3]));
   }
   for (std::int64_t i = whole + threadIdx.x; i < end; i += block) squares += square(gradients[i]);

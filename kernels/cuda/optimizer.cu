@@ -145,19 +145,19 @@ __global__ void update(Rule rule, Rule undecayed, std::int64_t decayed, const St
   const Step without_decay(undecayed, *state);
   const std::int64_t whole = n / 4;
   for (std::int64_t i = first_item(); i < whole; i += item_stride()) {
-    const auto& g = reinterpret_cast<const Four<Gradient>*>(gradient)[i].at;
-    float4 p = reinterpret_cast<float4*>(parameter)[i];
+    const auto& g = aligned_cast<const Four<Gradient>>(gradient)[i].at;
+    float4 p = aligned_cast<float4>(parameter)[i];
     const Step& step = 4 * i < decayed ? with_decay : without_decay;
     const auto apply = [&](auto... s) {
       step(widen(g[0]), p.x, s.x...);
       step(widen(g[1]), p.y, s.y...);
       step(widen(g[2]), p.z, s.z...);
       step(widen(g[3]), p.w, s.w...);
-      reinterpret_cast<float4*>(parameter)[i] = p;
+      aligned_cast<float4>(parameter)[i] = p;
       copy.store_four(i, p);
-      ((reinterpret_cast<float4*>(states)[i] = s), ...);
+      ((aligned_cast<float4>(states)[i] = s), ...);
     };
-    apply(reinterpret_cast<float4*>(states)[i]...);
+    apply(aligned_cast<float4>(states)[i]...);
   }
   for (std::int64_t i = 4 * whole + first_item(); i < n; i += item_stride()) {
     (i < decayed ? with_decay : without_decay)(widen(gradient[i]), parameter[i], states[i]...);

@@ -42,7 +42,7 @@ __global__ void pictures_to_floats(PictureWalk p, PixelScales scales, std::int64
     const std::int32_t row = in_picture / p.width;
     const std::int32_t column = in_picture - row * p.width;
     const std::uint8_t* const brought = rows + n * p.row_bytes;
-    const auto& cut = *reinterpret_cast<const PictureCut*>(brought);
+    const auto& cut = *aligned_cast<const PictureCut>(brought);
     const std::uint8_t* const picture =
         stored == nullptr ? brought + sizeof(PictureCut) : stored + cut.stored * p.picture_bytes;
     const std::int32_t from_row = cut.row + row;
@@ -56,7 +56,7 @@ __global__ void pictures_to_floats(PictureWalk p, PixelScales scales, std::int64
       for (std::int32_t c = 0; c < 3; ++c) {
         if (c < p.channels) whole.at[c] = table[c * values + (inside ? pixel[c] : 0)];
       }
-      *reinterpret_cast<Pack<Element, padded_pixel>*>(to) = whole;
+      *aligned_cast<Pack<Element, padded_pixel>>(to) = whole;
       continue;
     }
     for (std::int32_t c = 0; c < p.channels; ++c)

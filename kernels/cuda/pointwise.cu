@@ -39,9 +39,9 @@ __global__ void map(Step step, std::int64_t n, Element* y, const Operands*... op
     const auto compute = [&](const auto&... four) {
       Four<Element> result;
       for (int k = 0; k < 4; ++k) result.at[k] = narrow<Element>(step(widen(four.at[k])...));
-      reinterpret_cast<Four<Element>*>(y)[i] = result;
+      aligned_cast<Four<Element>>(y)[i] = result;
     };
-    compute(reinterpret_cast<const Four<Operands>*>(operands)[i]...);
+    compute(aligned_cast<const Four<Operands>>(operands)[i]...);
   }
   for (std::int64_t i = 4 * whole + first_item(); i < n; i += item_stride()) {
     y[i] = narrow<Element>(step(widen(operands[i])...));

@@ -49,7 +49,7 @@ struct IndexedForward {
       const bool passes = !relu_mask || best.at[lane] > 0;
       places.at[lane] = static_cast<std::uint8_t>(passes ? winner[lane] : MaxPool2dWithIndices::no_place);
     }
-    *reinterpret_cast<Places<lanes>*>(indices + at.in(p.y)) = places;
+    *aligned_cast<Places<lanes>>(indices + at.in(p.y)) = places;
   }
 };
 
@@ -70,7 +70,7 @@ struct IndexedBackward {
         out.row = row;
         out.column = column;
         const auto from = out.in(p.y);
-        const auto places = *reinterpret_cast<const Places<lanes>*>(indices + from);
+        const auto places = *aligned_cast<const Places<lanes>>(indices + from);
         const auto gradient = load<lanes>(dy + from);
         const int mine = place_in_window(p, row, column, at.row, at.column);
         for (int lane = 0; lane < lanes; ++lane) {

@@ -54,6 +54,13 @@ void launch(void (*kernel)(Parameters...), const LaunchExtent& grid, dim3 block,
                grid.line);
 }
 
+/// reinterpret_cast to what is loaded or stored at once: the address must be a multiple of its alignment, to
+/// which the simulator holds kernels.
+template <class To, class From>
+__device__ To* aligned_cast(From* from) {
+  return reinterpret_cast<To*>(from);
+}
+
 /// Slices of one allocation that different streams use at a time: the simulator, which checks their order,
 /// takes a pointer for all that follows it unless it is told where the slice ends.
 inline void declare_slice(const void*, std::size_t) {}
@@ -73,6 +80,7 @@ inline void declare_slice(const void*, std::size_t) {}
 
 namespace lockstep::kernels {
 
+using simgpu::aligned_cast;
 using simgpu::load_tile;
 using simgpu::multiply_tiles;
 

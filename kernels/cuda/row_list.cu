@@ -42,7 +42,7 @@ struct ListPlace {
   std::int64_t values_at, row_bytes;
 
   __device__ void set_rows(std::int64_t rows) const {
-    *reinterpret_cast<RowListHeader*>(list) = {values_at + rows * row_bytes, rows};
+    *aligned_cast<RowListHeader>(list) = {values_at + rows * row_bytes, rows};
   }
 };
 
@@ -63,12 +63,11 @@ __global__ void list_rows(Pairs pairs, std::int64_t tokens, const TokenKey* sort
   std::int64_t end = begin + 1;
   while (end < tokens && token_of(sorted[end]) == row) ++end;
   if (threadIdx.x == 0) {
-    reinterpret_cast<std::int32_t*>(to.list + RowListShape::numbers_at())[place] =
-        static_cast<std::int32_t>(row);
+    aligned_cast<std::int32_t>(to.list + RowListShape::numbers_at())[place] = static_cast<std::int32_t>(row);
     const bool is_last = end == tokens || sorted[end] == no_row;
     if (is_last) to.set_rows(place + 1);
   }
-  auto* const values = reinterpret_cast<Element*>(to.list + to.values_at + place * to.row_bytes);
+  auto* const values = aligned_cast<Element>(to.list + to.values_at + place * to.row_bytes);
   for (std::int64_t k = threadIdx.x; k < pairs.dim; k += block) {
     float total = 0;
     for (std::int64_t at = begin; at < end; ++at) total += pairs.value(place_of(sorted[at]), k);
@@ -88,14 +87,14 @@ struct Lists {
   int ranks;
 
   __device__ std::int64_t rows(int rank) const {
-    return reinterpret_cast<const RowListHeader*>(lists + rank * stride)->rows;
+    return aligned_cast<const RowListHeader>(lists + rank * stride)->rows;
   }
   __device__ const std::int32_t* numbers(int rank) const {
-    return reinterpret_cast<const std::int32_t*>(lists + rank * stride + RowListShape::numbers_at());
+    return aligned_cast<const std::int32_t>(lists + rank * stride + RowListShape::numbers_at());
   }
   template <class Element>
   __device__ const Element* row(int rank, std::int64_t place) const {
-    return reinterpret_cast<const Element*>(lists + rank * stride + values_at + place * row_bytes);
+    return aligned_cast<const Element>(lists + rank * stride + values_at + place * row_bytes);
   }
   /// The place of the row in a list, or -1.
   __device__ std::int64_t find(int rank, std::int32_t row) const {

@@ -53,7 +53,7 @@ __device__ LeftTile load_left(const Element* from, std::int64_t stride, std::int
     const int r = SumTile::row(i % 2 * 2);
     const int c = column + SumTile::column(0) + i / 2 * 8;
     const bool is_there = r < rows && c < columns;
-    left.words[i] = is_there ? *reinterpret_cast<const std::uint32_t*>(from + r * stride + c) : 0;
+    left.words[i] = is_there ? *aligned_cast<const std::uint32_t>(from + r * stride + c) : 0;
   }
   return left;
 }

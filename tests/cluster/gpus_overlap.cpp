@@ -128,4 +128,22 @@ TEST_CASE("the first bucket is summed and applied while backward still computes,
   CHECK(traces == ranks);
 }
 
+TEST_CASE("the order that streams leave open, and the time that NCCL takes to answer, change no bit") {
+  const int ranks = GENERATE(1, 2);
+  CAPTURE(ranks);
+  give_gpus(ranks);
+  const Words options =
+      small_images + sgd + Words{"--model=convnet", "--batch-size=16", "--max-steps=12", "--device=cuda"};
+  const TemporaryFolder folder;
+  const auto weights_with = [&](const std::string& order, const std::string& seed) {
+    const Variable policy("SIMGPU_POLICY", order);
+    const Variable polls("SIMGPU_NCCL_SEED", seed);
+    return train(ranks, options, folder.path() / order)["weights_sha256"];
+  };
+  const auto weights = weights_with("eager", "0");
+  CHECK(weights_with("lazy", "1") == weights);
+  CHECK(weights_with("random:1", "2") == weights);
+  CHECK(weights_with("random:2", "3") == weights);
+}
+
 }  // namespace lockstep::tests

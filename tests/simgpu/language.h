@@ -13,5 +13,6 @@
 #include "tests/simgpu/language/scalar_math.h"
 #include "tests/simgpu/language/shared.h"
 #include "tests/simgpu/language/tensor_cores.h"
+#include "tests/simgpu/language/vectors.h"
 #include "tests/simgpu/language/warps.h"
 #include "tests/simgpu/launch.h"

@@ -46,6 +46,14 @@ void add_accesses(const T& argument, std::vector<Access>& accesses) {
   }
 }
 
+/// A pointer to what the kernel loads and stores must be aligned as that.
+template <typename T>
+void check_argument(const T& argument, const Grid& grid) {
+  if constexpr (std::is_pointer_v<T> && std::is_object_v<std::remove_pointer_t<T>>) {
+    check_alignment(argument, alignof(std::remove_pointer_t<T>), grid);
+  }
+}
+
 /// kernel<<<grid, block, shared_bytes, stream>>>(arguments...). An error that CUDA would have found at the
 /// launch is returned.
 template <typename... Parameters, typename... Arguments>
@@ -64,6 +72,7 @@ cudaError_t launch(void (*kernel)(Parameters...), LaunchExtent grid, dim3 block,
   shape.name = kernel_name(address);
   const std::tuple<Parameters...> copies(static_cast<Parameters>(std::forward<Arguments>(arguments))...);
   Operation operation{Operation::Kind::kernel, shape.name, {}, {}, shape.site};
+  std::apply([&](const auto&... copy) { (check_argument(copy, shape), ...); }, copies);
   std::apply([&](const auto&... copy) { (add_accesses(copy, operation.accesses), ...); }, copies);
   operation.run = [kernel, shape = std::move(shape), copies] {
     // The loader makes a thread's copy of a library's thread-local variables, shared memory among them, when

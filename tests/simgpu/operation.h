@@ -44,6 +44,8 @@ cudaError_t enqueue(cudaStream_t stream, Operation operation);
 std::byte* host_view(const void* device);
 
 bool is_device_address(const void* address);
+/// From the address to the end of its allocation; 0: it lies in none.
+std::size_t bytes_to_end(const void* address);
 
 /// The calling thread's device, as cudaSetDevice left it; in Operation::run the stream's.
 int current_device();
@@ -53,6 +55,9 @@ int physical_device(int device);
 /// Tells that [address, address + bytes) is used as a buffer of its own, so that a pointer into it reaches to
 /// its end and not to the end of the whole allocation. Forgotten when the allocation is freed.
 void register_range(const void* address, std::size_t bytes);
+
+/// As a kernel's failure does: every CUDA call of the process gives this error from now on.
+void set_sticky_error(cudaError_t error);
 
 /// How often a CUDA function was called in this process, failed calls included. Kernel launches count as
 /// "cudaLaunchKernel".

@@ -65,8 +65,9 @@ void copy_rows(std::byte* to, std::size_t to_pitch, const std::byte* from, std::
 
 enum class Waits { no, yes };
 
-/// `function` is what the program called. A plain cudaMemcpy waits for its end, but between two device
-/// addresses not.
+/// `function` is what the program called. A plain cudaMemcpy waits for its end, but not between two device
+/// addresses, nor from pageable memory to a device: then it waits for what the stream held before, and
+/// returns when the data are staged (CUDA's "API synchronization behavior").
 void copy(Machine& m, Lock& lock, const Origin& origin, const char* function, Side to, Side from, Rows rows,
           cudaMemcpyKind kind, cudaStream_t handle, Waits waits) {
   if (rows.width == 0 || rows.count == 0) return;
@@ -94,9 +95,12 @@ void copy(Machine& m, Lock& lock, const Origin& origin, const char* function, Si
     copy_rows(m.memory.view(to.pointer), to.pitch, source, from.pitch, rows);
     return true;
   };
+  if (waits == Waits::yes && staged && !to_pageable) {
+    for (const NodePtr& before : m.streams.work_of(*stream)) m.scheduler.wait_for(lock, before);
+  }
   m.enqueue(lock, stream, std::move(operation), origin);
-  const bool between_devices = on_device(m, to.pointer) && on_device(m, from.pointer);
-  const bool returns_when_done = (waits == Waits::yes && !between_devices) || to_pageable;
+  const bool leaves_host = on_device(m, to.pointer) && (staged || on_device(m, from.pointer));
+  const bool returns_when_done = (waits == Waits::yes && !leaves_host) || to_pageable;
   if (returns_when_done && !stream->capture) m.scheduler.wait_for(lock, stream->tail);
 }
 

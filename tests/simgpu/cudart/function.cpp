@@ -9,7 +9,8 @@ using namespace simgpu;
 
 namespace {
 
-/// Registers and static shared memory are not known here: what ptxas says is checked in the build with nvcc.
+/// Registers and static shared memory are not known here: what ptxas says is checked in the build with nvcc,
+/// and static arrays when the kernel runs.
 int blocks_that_fit(const Machine& m, int block_size, std::size_t shared_bytes) {
   const cudaDeviceProp device = properties_of(m.settings, running().device);
   require(block_size > 0, cudaErrorInvalidValue);

@@ -2,19 +2,22 @@
 
 #include <cstring>
 
+#include "tests/simgpu/engine/limits.h"
+
 namespace simgpu {
 
 cudaDeviceProp properties_of(const Settings& settings, int device) {
   cudaDeviceProp p{};
   const int number = settings.physical_number(device);
+  const limits::OfMultiprocessor multiprocessor = limits::of_multiprocessor(settings.capability);
   std::strncpy(p.name, "simulated", sizeof p.name - 1);
   p.uuid.bytes[0] = 0x51;
   p.uuid.bytes[15] = static_cast<char>(number);
   p.totalGlobalMem = settings.device_bytes;
-  p.sharedMemPerBlock = 48 << 10;
-  p.sharedMemPerBlockOptin = 227 << 10;
-  p.sharedMemPerMultiprocessor = 228 << 10;
-  p.reservedSharedMemPerBlock = 1 << 10;
+  p.sharedMemPerBlock = limits::shared_bytes;
+  p.sharedMemPerBlockOptin = multiprocessor.most_shared_bytes();
+  p.sharedMemPerMultiprocessor = multiprocessor.shared_bytes;
+  p.reservedSharedMemPerBlock = multiprocessor.reserved_bytes;
   p.regsPerBlock = 65536;
   p.regsPerMultiprocessor = 65536;
   p.warpSize = 32;
@@ -24,8 +27,8 @@ cudaDeviceProp properties_of(const Settings& settings, int device) {
   p.maxThreadsDim[2] = 64;
   p.maxGridSize[0] = 0x7FFFFFFF;
   p.maxGridSize[1] = p.maxGridSize[2] = 65535;
-  p.maxThreadsPerMultiProcessor = 2048;
-  p.maxBlocksPerMultiProcessor = 32;
+  p.maxThreadsPerMultiProcessor = multiprocessor.threads;
+  p.maxBlocksPerMultiProcessor = multiprocessor.blocks;
   p.totalConstMem = 64 << 10;
   p.major = settings.capability / 10;
   p.minor = settings.capability % 10;

@@ -8,9 +8,8 @@
 
 namespace simgpu {
 
-/// A device of compute capability 9.0 with few multiprocessors, so that kernels whose grid follows their
-/// number stay small. The limits are those of that capability (CUDA programming guide, "Compute
-/// capabilities").
+/// A device with few multiprocessors, so that kernels whose grid follows their number stay small. What one of
+/// them has is that of the settings' compute capability; the other limits are alike from 7.0 on.
 cudaDeviceProp properties_of(const Settings& settings, int device);
 
 /// Empty: an attribute that is not simulated.

@@ -6,6 +6,8 @@
 #include "tests/simgpu/engine/mistake.h"
 #include "tests/simgpu/engine/multiprocessor.h"
 #include "tests/simgpu/engine/names.h"
+#include "tests/simgpu/engine/run_grid.h"
+#include "tests/simgpu/machine/block.h"
 
 namespace simgpu {
 namespace {
@@ -168,18 +170,24 @@ void* dynamic_shared_memory(const Site& site) {
 void use_static_shared(std::byte* data, std::size_t bytes, std::size_t guard_bytes) {
   SharedMemory& memory = here().shared_memory();
   memory.use_static(data, bytes, guard_bytes);
-  const std::size_t dynamic = memory.dynamic_bytes();
-  const std::size_t most = dynamic > limits::shared_bytes ? limits::most_shared_bytes : limits::shared_bytes;
-  const std::size_t all = memory.static_bytes() + dynamic;
-  if (all > most) {
-    kernel_mistake("too much shared memory", "uses " + std::to_string(all) +
-                                                 " bytes of static and dynamic shared memory, " +
-                                                 std::to_string(most) + " are there: use less");
-  }
+  const std::size_t most = here().grid().static_bytes;
+  if (memory.static_bytes() <= most) return;
+  kernel_mistake(
+      "too much shared memory",
+      "uses " + std::to_string(memory.static_bytes()) + " bytes of static shared memory, " +
+          std::to_string(most) +
+          " are left by its dynamic shared memory, or by what cudaFuncSetAttribute granted: use less");
 }
 
 void trap(const Call& call) {
   kernel_mistake("trap", "executes " + call_text(call, 0));
+}
+
+void misaligned_access(const void* address, std::size_t alignment, const Site& site) {
+  throw KernelFault{cudaErrorMisalignedAddress, running_thread().value_or("the host") + " touches " +
+                                                    hex(reinterpret_cast<std::uintptr_t>(address)) + " at " +
+                                                    site.text() + " as something that lies at multiples of " +
+                                                    std::to_string(alignment)};
 }
 
 void memory_fence() {

@@ -58,6 +58,9 @@ void use_static_shared(std::byte* data, std::size_t bytes, std::size_t guard_byt
 /// Stops the grid as a trap instruction does.
 [[noreturn]] void trap(const Call& call);
 
+/// Stops the grid as an access does whose address is no multiple of `alignment`: cudaErrorMisalignedAddress.
+[[noreturn]] void misaligned_access(const void* address, std::size_t alignment, const Site& site);
+
 /// Orders the thread's memory accesses; outside of the instrumented code, where ThreadSanitizer has no
 /// fences.
 void memory_fence();

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <string>
 
+#include "tests/simgpu/engine/limits.h"
+
 namespace simgpu {
 
 /// How a kernel was launched.
@@ -14,6 +16,8 @@ struct Grid {
   std::size_t shared_bytes = 0;  ///< dynamic shared memory of each block
   std::string name;              ///< of the kernel, for reports
   std::string site = {};         ///< "file.cu:12" of the launch
+  /// Static shared memory that this leaves to each block.
+  std::size_t static_bytes = shared_bytes < limits::shared_bytes ? limits::shared_bytes - shared_bytes : 0;
 };
 
 inline std::size_t count(const dim3& extent) {

@@ -4,6 +4,7 @@
 #include <cxxabi.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -18,21 +19,33 @@ bool within(const dim3& extent, unsigned x, unsigned y, unsigned z) {
   return extent.x >= 1 && extent.x <= x && extent.y >= 1 && extent.y <= y && extent.z >= 1 && extent.z <= z;
 }
 
-/// More than 48 KiB only for kernels that were granted it by cudaFuncSetAttribute.
-bool shared_memory_fits(const void* kernel, std::size_t bytes) {
-  if (bytes <= limits::shared_bytes) return true;
-  cudaFuncAttributes attributes{};
-  if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) return false;
-  return bytes <= static_cast<std::size_t>(attributes.maxDynamicSharedSizeBytes);
+/// Dynamic shared memory that cudaFuncSetAttribute granted the kernel; 0: it was not asked.
+std::size_t granted_bytes(const void* kernel) {
+  Machine& m = machine();
+  const std::lock_guard lock(m.mutex);
+  const auto granted = m.dynamic_shared_bytes.find(kernel);
+  return granted == m.dynamic_shared_bytes.end() ? 0 : static_cast<std::size_t>(granted->second);
 }
 
-cudaError_t error_of(const void* kernel, const Grid& grid) {
+/// More than 48 KiB only for kernels that were granted it. A grant and the static arrays lie side by side,
+/// whatever the launch uses of the grant; here these are known when the kernel runs.
+cudaError_t divide_shared_memory(const void* kernel, Grid& grid) {
+  const std::size_t granted = granted_bytes(kernel);
+  if (grid.shared_bytes > std::max(limits::shared_bytes, granted)) return cudaErrorInvalidValue;
+  const std::size_t dynamic = std::max(grid.shared_bytes, granted);
+  const std::size_t all = granted > 0
+                              ? limits::of_multiprocessor(machine().settings.capability).most_shared_bytes()
+                              : limits::shared_bytes;
+  grid.static_bytes = std::min(all - dynamic, limits::shared_bytes);
+  return cudaSuccess;
+}
+
+cudaError_t error_of(const void* kernel, Grid& grid) {
   if (!kernel) return cudaErrorInvalidDeviceFunction;
   const bool fits = within(grid.blocks, limits::grid_x, limits::grid_y, limits::grid_z) &&
                     within(grid.threads, limits::block_x, limits::block_y, limits::block_z) &&
                     count(grid.threads) <= limits::block_threads;
-  if (!fits) return cudaErrorInvalidConfiguration;
-  return shared_memory_fits(kernel, grid.shared_bytes) ? cudaSuccess : cudaErrorInvalidValue;
+  return fits ? divide_shared_memory(kernel, grid) : cudaErrorInvalidConfiguration;
 }
 
 /// "add" of "void (anonymous namespace)::add<float>(float*)": up to the parameters' parenthesis.
@@ -62,10 +75,19 @@ std::string place_in_file(const Dl_info& info, const void* kernel) {
 
 }  // namespace
 
-cudaError_t check_launch(const void* kernel, const Grid& grid) {
+cudaError_t check_launch(const void* kernel, Grid& grid) {
   const cudaError_t error = error_of(kernel, grid);
   if (error != cudaSuccess) last_error() = error;
   return error;
+}
+
+void check_alignment(const void* pointer, std::size_t alignment, const Grid& grid) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  if (address % alignment == 0) return;
+  report_mistake("misaligned pointer", "kernel " + grid.name + ", launched at " + grid.site + ", is given " +
+                                           hex(address) + " for a type whose addresses are multiples of " +
+                                           std::to_string(alignment) +
+                                           ": a GPU faults when it loads from there");
 }
 
 std::string kernel_name(const void* kernel) {

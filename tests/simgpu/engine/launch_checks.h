@@ -13,7 +13,11 @@
 namespace [[gnu::visibility("default")]] simgpu {
 
 /// What CUDA answers to a launch of the kernel with this shape; an error is also the next cudaGetLastError.
-cudaError_t check_launch(const void* kernel, const Grid& grid);
+/// Without one it sets what static shared memory the kernel may have.
+cudaError_t check_launch(const void* kernel, Grid& grid);
+
+/// For an argument of the launch that points to a type with this alignment: a mistake unless it keeps it.
+void check_alignment(const void* pointer, std::size_t alignment, const Grid& grid);
 
 /// A kernel's name without its parameters, where the program's symbols tell it; else "kernel".
 std::string kernel_name(const void* kernel);

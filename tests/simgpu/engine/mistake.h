@@ -1,5 +1,7 @@
 #pragma once
 
+#include <driver_types.h>
+
 #include <string>
 #include <utility>
 
@@ -9,6 +11,12 @@ namespace simgpu {
 /// handler may throw further and the process may exit.
 struct KernelMistake {
   std::string kind;
+  std::string text;
+};
+
+/// What a GPU itself finds in a kernel, thrown there too: it is printed, the grid ends, and `error` stays.
+struct KernelFault {
+  cudaError_t error;
   std::string text;
 };
 

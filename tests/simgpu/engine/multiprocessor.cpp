@@ -1,5 +1,7 @@
 #include "tests/simgpu/engine/multiprocessor.h"
 
+#include <cuda_runtime_api.h>
+
 #include <memory>
 #include <utility>
 
@@ -7,6 +9,7 @@
 #include "tests/simgpu/engine/names.h"
 #include "tests/simgpu/engine/run_grid.h"
 #include "tests/simgpu/engine/traffic_counter.h"
+#include "tests/simgpu/machine/mistake.h"
 #include "tests/simgpu/operation.h"
 
 constinit thread_local uint3 threadIdx{};
@@ -70,6 +73,9 @@ void run_grid(const Grid& grid, const std::function<void()>& thread_body) {
     if (traffic.enabled) traffic.end();
   } catch (const KernelMistake& mistake) {
     report_mistake(mistake.kind, mistake.text);
+  } catch (const KernelFault& fault) {
+    print_mistake(cudaGetErrorString(fault.error), fault.text);
+    set_sticky_error(fault.error);
   }
 }
 

@@ -77,8 +77,7 @@ void Machine::let_fail(Operation& operation) {
   operation.run = [this, run = std::move(operation.run), goes_well = false]() mutable {
     goes_well = goes_well || !faults.is_failing_run();
     if (goes_well) return run();
-    const std::lock_guard guard(mutex);
-    sticky_error = cudaErrorIllegalAddress;
+    set_sticky_error(cudaErrorIllegalAddress);
     return true;
   };
 }

@@ -30,6 +30,13 @@ bool is_device_address(const void* address) {
   return machine().memory.is_device(address_of(address));
 }
 
+std::size_t bytes_to_end(const void* address) {
+  Machine& m = machine();
+  const std::lock_guard lock(m.mutex);
+  const Block* const block = m.memory.find(address_of(address));
+  return block ? block->end() - address_of(address) : 0;
+}
+
 int current_device() {
   return running().device;
 }
@@ -48,6 +55,12 @@ void register_range(const void* address, std::size_t bytes) {
                                           " bytes after it do not lie in one allocation");
   }
   block->ranges[begin] = begin + bytes;
+}
+
+void set_sticky_error(cudaError_t error) {
+  Machine& m = machine();
+  const std::lock_guard lock(m.mutex);
+  m.sticky_error = error;
 }
 
 void refuse_error_left_behind(std::string_view function) {

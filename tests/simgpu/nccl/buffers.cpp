@@ -42,7 +42,7 @@ void Buffers::free(void* address) {
     report_mistake("NCCL memory", "ncclMemFree of something that ncclMemAlloc did not give");
   }
   for (const auto& [handle, registration] : registrations_) {
-    if (registration.rank->aborted() || allocation_of(registration.address) != &found->second) continue;
+    if (registration.rank->aborted() || allocation_of(registration.address) != found) continue;
     report_mistake("NCCL memory", fmt::format("ncclMemFree of memory that is registered with rank {}: "
                                               "deregister it first",
                                               registration.rank->rank()));
@@ -51,17 +51,19 @@ void Buffers::free(void* address) {
   allocations_.erase(found);
 }
 
-bool Buffers::owns(const void* address) {
+std::size_t Buffers::bytes_to_end(const void* address) {
   const std::lock_guard lock(mutex_);
-  return allocation_of(address) != nullptr;
+  const auto at = allocation_of(address);
+  if (at == allocations_.end()) return 0;
+  return static_cast<std::size_t>(at->first + at->second.bytes - static_cast<const std::byte*>(address));
 }
 
-const Buffers::Allocation* Buffers::allocation_of(const void* address) const {
+Buffers::Allocations::const_iterator Buffers::allocation_of(const void* address) const {
   const auto* const byte = static_cast<const std::byte*>(address);
   const auto after = allocations_.upper_bound(byte);
-  if (after == allocations_.begin()) return nullptr;
-  const auto& [begin, allocation] = *std::prev(after);
-  return byte < begin + allocation.bytes ? &allocation : nullptr;
+  if (after == allocations_.begin()) return allocations_.end();
+  const auto at = std::prev(after);
+  return byte < at->first + at->second.bytes ? at : allocations_.end();
 }
 
 void* Buffers::register_for(const CommunicatorPtr& rank, void* address, bool as_window) {

@@ -15,8 +15,8 @@ class Buffers {
 
   void* allocate(std::size_t bytes);
   void free(void* address);
-  /// True within memory of ncclMemAlloc.
-  bool owns(const void* address);
+  /// From the address to the end of what ncclMemAlloc gave there; 0: it gave nothing.
+  std::size_t bytes_to_end(const void* address);
 
   void* register_for(const CommunicatorPtr& rank, void* address, bool as_window);
   void deregister(const CommunicatorPtr& rank, void* handle, bool as_window);
@@ -32,10 +32,13 @@ class Buffers {
     bool is_window;
   };
 
-  const Allocation* allocation_of(const void* address) const;
+  using Allocations = std::map<const std::byte*, Allocation>;
+
+  /// The end of the map where the address lies in none.
+  Allocations::const_iterator allocation_of(const void* address) const;
 
   std::mutex mutex_;
-  std::map<const std::byte*, Allocation> allocations_;
+  Allocations allocations_;
   std::map<std::uintptr_t, Registration> registrations_;
   std::uintptr_t handles_ = 0;
 };

@@ -1,8 +1,11 @@
 #include <array>
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "tests/simgpu/tests/engine_support.h"
+
+#include "tests/simgpu/machine/machine.h"
 
 using namespace simgpu;
 
@@ -26,6 +29,33 @@ __global__ void clear(Pointers pointers) {
 }
 
 __global__ void nothing() {}
+
+__global__ void fill_static() {
+  STATIC_SHARED(char, tile, 1024);
+  tile[threadIdx.x] = 1;
+}
+
+template <class Vector>
+__global__ void load_vector(std::byte* from) {
+  const Vector value = *aligned_cast<const Vector>(from);
+  static_cast<void>(value);
+}
+template <class Vector>
+__global__ void store_vector(std::byte* to) {
+  *aligned_cast<Vector>(to) = Vector{};
+}
+
+/// The machine with other settings, until the end; then as it was at the start of the process.
+class OtherMachine {
+ public:
+  explicit OtherMachine(const Settings& settings) { restart_machine(settings); }
+  ~OtherMachine() {
+    restart_machine(settings_from_environment());
+    cudaGetLastError();
+  }
+  OtherMachine(const OtherMachine&) = delete;
+  OtherMachine& operator=(const OtherMachine&) = delete;
+};
 
 /// Device memory, freed at the end.
 class Floats {
@@ -90,6 +120,59 @@ TEST_CASE("more than 48 KiB of shared memory must be asked for") {
   CHECK(launch(clear, 1, 32, (64 << 10) + 1, nullptr, Pointers{}) == cudaErrorInvalidValue);
   CHECK(cudaDeviceSynchronize() == cudaSuccess);
   cudaGetLastError();
+}
+
+TEST_CASE("static shared memory lies beside what a kernel was granted, within its device's") {
+  struct Limit {
+    int capability, most_kib;
+  };
+  const auto [capability, most_kib] =
+      GENERATE(Limit{75, 64}, Limit{80, 163}, Limit{86, 99}, Limit{90, 227}, Limit{100, 227}, Limit{120, 99});
+  CAPTURE(capability);
+  const OtherMachine machine({.capability = capability});
+  const int most = most_kib << 10;
+  int told = 0;
+  CHECK(cudaDeviceGetAttribute(&told, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0) == cudaSuccess);
+  CHECK(told == most);
+  const auto grant = [](int bytes) {
+    return cudaFuncSetAttribute(fill_static, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  };
+  const auto mistake = [] { return test::mistake_in([] { launch(fill_static, 1, 32, 0, nullptr); }); };
+  CHECK(grant(most + 1) == cudaErrorInvalidValue);
+  CHECK(grant(most - 1023) == cudaSuccess);
+  CHECK(mistake().kind == "too much shared memory");
+  CHECK(grant(most - 1024) == cudaSuccess);
+  CHECK(mistake().kind == "none");
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+}
+
+TEST_CASE("a pointer must be aligned as what it points to") {
+  const Floats floats(4);
+  const auto* const bytes = reinterpret_cast<const std::byte*>(static_cast<const float*>(floats));
+  const auto launch_at = [&](std::size_t offset) {
+    const auto* const from = reinterpret_cast<const float*>(bytes + offset);
+    return test::mistake_in([&] { launch(scale::by, 1, 1, 0, nullptr, from, floats, 3); });
+  };
+  CHECK(launch_at(4).kind == "none");
+  const auto seen = launch_at(2);
+  CHECK(seen.kind == "misaligned pointer");
+  CHECK(seen.text.find("multiples of 4") != std::string::npos);
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+}
+
+TEMPLATE_TEST_CASE("a vector at an address that is no multiple of its alignment ends the kernel, and CUDA",
+                   "", __half2, float2, float4, uint2, uint4) {
+  const std::size_t offset = GENERATE(0U, 1U, 2U);  // in halves of the vector
+  const bool stores = GENERATE(false, true);
+  const OtherMachine machine({});
+  void* block = nullptr;
+  REQUIRE(cudaMalloc(&block, 3 * sizeof(TestType)) == cudaSuccess);
+  auto* const at = static_cast<std::byte*>(block) + offset * sizeof(TestType) / 2;
+  launch(stores ? store_vector<TestType> : load_vector<TestType>, 1, 1, 0, nullptr, at);
+  const cudaError_t expected = offset == 1 ? cudaErrorMisalignedAddress : cudaSuccess;
+  CHECK(cudaDeviceSynchronize() == expected);
+  CHECK(launch(nothing, 1, 1, 0, nullptr) == expected);
+  CHECK(cudaMalloc(&block, 4) == expected);
 }
 
 TEST_CASE("reports name the kernel and the line of its launch") {

@@ -11,12 +11,16 @@ void run(dim3 blocks, dim3 threads, const std::function<void()>& thread, std::si
 
 KernelMistakeSeen mistake_of(dim3 blocks, dim3 threads, const std::function<void()>& thread,
                              std::size_t shared_bytes) {
+  return mistake_in([&] { run(blocks, threads, thread, shared_bytes); });
+}
+
+KernelMistakeSeen mistake_in(const std::function<void()>& program) {
   auto before = set_mistake_handler([](std::string_view kind, const std::string& text) {
     throw KernelMistakeSeen{std::string(kind), text};
   });
   KernelMistakeSeen seen;
   try {
-    run(blocks, threads, thread, shared_bytes);
+    program();
   } catch (const KernelMistakeSeen& mistake) {
     seen = mistake;
   }

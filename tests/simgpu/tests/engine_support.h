@@ -16,6 +16,8 @@ struct KernelMistakeSeen {
   std::string text;
 };
 
+/// The mistake that this reports.
+KernelMistakeSeen mistake_in(const std::function<void()>& program);
 /// The mistake that is reported when this grid runs.
 KernelMistakeSeen mistake_of(dim3 blocks, dim3 threads, const std::function<void()>& thread,
                              std::size_t shared_bytes = 0);

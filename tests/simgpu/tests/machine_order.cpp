@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <functional>
+#include <vector>
+
 #include "tests/simgpu/tests/machine_support.h"
 #include "tests/support/catch.h"
 
@@ -149,6 +153,35 @@ TEST_CASE("the default stream waits for blocking streams, and they wait for it")
   CHECK(mistake_in([&] { through_default_stream(cudaStreamDefault); }) == "none");
   CHECK(read_floats(t.gradients, count) == std::vector<float>(count, 3));
   CHECK(mistake_in([&] { through_default_stream(cudaStreamNonBlocking); }) == "missing event");
+}
+
+TEST_CASE("a plain copy from pageable memory may be on its way when it returns, one from pinned memory not") {
+  const TwoStreams t;
+  const std::vector<float> pageable(count, 1);
+  float* const pinned = make_pinned(count);
+  std::fill_n(pinned, count, 1.0F);
+  const auto copy_and_add = [&](const float* from, const std::function<void()>& wait) {
+    return mistake_in([&] {
+      ok(cudaMemcpy(t.gradients, from, bytes, cudaMemcpyHostToDevice));
+      wait();
+      launch_add(t.compute, t.gradients, count, 1);
+      ok(cudaStreamSynchronize(t.compute));
+    });
+  };
+  CHECK(copy_and_add(pinned, [] {}) == "none");
+  CHECK(copy_and_add(pageable.data(), [] { ok(cudaStreamSynchronize(nullptr)); }) == "none");
+  CHECK(read_floats(t.gradients, count) == std::vector<float>(count, 2));
+  CHECK(copy_and_add(pageable.data(), [] {}) == "missing event");
+}
+
+TEST_CASE("a plain copy from pageable memory waits for what its stream held before") {
+  const TwoStreams t;
+  const std::vector<float> pageable(count, 1);
+  CHECK(mistake_in([&] {
+          launch_add(nullptr, t.others, count, 1);
+          ok(cudaMemcpy(t.gradients, pageable.data(), bytes, cudaMemcpyHostToDevice));
+          launch_add(t.compute, t.others, count, 1);
+        }) == "none");
 }
 
 TEST_CASE("memory that is allocated in a stream belongs to others after an event") {

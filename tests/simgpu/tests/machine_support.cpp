@@ -137,6 +137,7 @@ cudaError_t launch_copy(cudaStream_t stream, float* to, const float* from, std::
 
 void set_floats(float* device, const std::vector<float>& values) {
   ok(cudaMemcpy(device, values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice));
+  ok(cudaStreamSynchronize(nullptr));
 }
 
 std::vector<float> read_floats(const float* device, std::size_t count) {

@@ -42,6 +42,58 @@ TEST_CASE("windows are registered by all ranks or none, in memory of ncclMemAllo
   check_all(freed, mistake, "deregister it first");
 }
 
+TEST_CASE("windows and registered buffers end where their memory ends", "[simgpu]") {
+  const std::size_t more = GENERATE(0U, 1U);
+  const auto window = with_buffer(1, [&](Rank& own, float*) {
+    ncclWindow_t handle = nullptr;
+    void* memory = nullptr;
+    check(ncclMemAlloc(&memory, 10000));
+    auto* const second_page = static_cast<std::byte*>(memory) + NCCL_WIN_REQUIRED_ALIGNMENT;
+    own.complete(ncclCommWindowRegister(own.comm, second_page, 10000 - NCCL_WIN_REQUIRED_ALIGNMENT + more,
+                                        &handle, NCCL_WIN_COLL_SYMMETRIC));
+    check(ncclCommWindowDeregister(own.comm, handle));
+    own.close();
+  });
+  const auto buffer = with_buffer(1, [&](Rank& own, float* values) {
+    void* handle = nullptr;
+    check(ncclCommRegister(own.comm, values + 1, (count - 1) * sizeof(float) + more, &handle));
+    check(ncclCommDeregister(own.comm, handle));
+    own.close();
+  });
+  if (more == 0) {
+    CHECK(complaints(window) + complaints(buffer) == "");
+  } else {
+    check_all(window, mistake, "ncclCommWindowRegister on rank 0: 5905 bytes reach beyond the end");
+    check_all(buffer, mistake, "ncclCommRegister on rank 0: 3997 bytes reach beyond the end");
+  }
+}
+
+TEST_CASE("nothing is deregistered while a call is in progress", "[simgpu]") {
+  const bool as_window = GENERATE(false, true);
+  const bool polls = GENERATE(false, true);
+  const auto outcomes = with_buffer(1, [&](Rank& own, float* values) {
+    ncclWindow_t window = nullptr;
+    void* handle = nullptr;
+    void* memory = nullptr;
+    check(ncclMemAlloc(&memory, 4096));
+    own.complete(ncclCommWindowRegister(own.comm, memory, 4096, &window, NCCL_WIN_COLL_SYMMETRIC));
+    check(ncclCommRegister(own.comm, values, 4000, &handle));
+    ncclResult_t result = ncclSuccess;
+    while (result == ncclSuccess) {
+      result = ncclAllReduce(values, values, 1, ncclFloat32, ncclSum, own.comm, own.stream);
+    }
+    if (polls) own.complete(result);
+    check(as_window ? ncclCommWindowDeregister(own.comm, window) : ncclCommDeregister(own.comm, handle));
+  });
+  if (polls) {
+    CHECK(complaints(outcomes) == "");
+  } else {
+    check_all(outcomes, mistake,
+              as_window ? "ncclCommWindowDeregister on rank 0 while an earlier call"
+                        : "ncclCommDeregister on rank 0 while an earlier call");
+  }
+}
+
 TEST_CASE("an error that an earlier call has left is not for NCCL to find", "[simgpu]") {
   const bool asks = GENERATE(false, true);
   const auto outcomes = with_buffer(1, [&](Rank& own, float* values) {

@@ -56,6 +56,7 @@ T* on_device(const std::vector<T>& values) {
   void* address = nullptr;
   check(cudaMalloc(&address, values.size() * sizeof(T)));
   check(cudaMemcpy(address, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
+  check(cudaStreamSynchronize(nullptr));
   return static_cast<T*>(address);
 }
 
