@@ -106,8 +106,8 @@ TEST_CASE("batch norm: running statistics follow the batches, and only in traini
   for (int step = 0; step < 3; ++step) replica.run(Mode::train);
   const auto [mean, variance] = first_channel(replica.batch());
   const double left = std::pow(0.9, 3);
-  // Three steps, each rounded once.
-  CHECK(replica.buffer("bn.running_mean").values[0] == Approx((1 - left) * mean).epsilon(1e-5));
+  // Three steps, each rounded once; the mean about one of the numbers, which are up to 1.
+  CHECK(replica.buffer("bn.running_mean").values[0] == Approx((1 - left) * mean).margin(1e-7));
   CHECK(replica.buffer("bn.running_var").values[0] == Approx(left + (1 - left) * variance).epsilon(1e-6));
   CHECK(replica.batches() == 3);
 
