@@ -19,9 +19,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A worker that leaves because its peer died can be seen before that peer: how long to look for the first
-/// cause.
-constexpr milliseconds secondary_failure_window{100};
+/// A worker that leaves because its peer died can be seen before that peer, which first tells all others why
+/// (time_to_tell of comm/tcp/mesh.cpp): how long to look for the first cause.
+constexpr milliseconds secondary_failure_window{300};
 /// After a rank has reported a lost peer, the others get this long for their reports.
 constexpr milliseconds lost_peer_grace{1000};
 /// For processes that successful workers left behind, such as the `tee` of a shell's output.

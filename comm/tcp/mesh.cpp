@@ -34,7 +34,7 @@ constexpr Seconds longest_wait{1};
 
 constexpr Seconds time_between_looks{1};
 /// Rank 0 takes the store along; by then it has sent why.
-constexpr Seconds time_to_tell{0.2};
+constexpr Seconds time_to_tell{0.1};
 constexpr Seconds time_to_answer{0.5};
 
 /// Whoever is there takes a connection, unless packets are lost: they are sent again after 1 s.

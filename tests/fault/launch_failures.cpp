@@ -60,6 +60,15 @@ TEST_CASE("a rank that left because its peer died is no first cause") {
   CHECK_THAT(launch.output(), contains("then rank 0 left with exit code 5"));
 }
 
+TEST_CASE("a rank that is about to leave with a reason of its own has time to tell the others") {
+  LaunchProcess launch(shell(2,
+                             "F=${TORCHELASTIC_ERROR_FILE%/*/*}/told; "
+                             "[ $RANK = 1 ] && { until [ -e $F ]; do :; done; exit 5; }; "
+                             ": >$F; sleep 0.15; exit 4"));
+  CHECK(launch.wait_for_end() == 4);
+  CHECK_THAT(launch.output(), contains("launch: rank 0 (pid "));
+}
+
 /// Rank 1 ignores SIGTERM and says so in a file; rank 0 then leaves with `code`.
 std::string leave_deaf_peer(int code) {
   return "F=${TORCHELASTIC_ERROR_FILE%/*/*}/deaf; "
