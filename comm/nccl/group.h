@@ -101,8 +101,7 @@ class NcclMemory {
 };
 
 /// The memory of all arenas of a communicator. Each goes with its arena while the group is well. Of a group
-/// that has failed it stays till the communicator has aborted NCCL, since freeing waits for what is on the
-/// GPU.
+/// that has failed it stays to the end of the process, since what is on the GPU may still use it.
 class NcclArenas : public std::enable_shared_from_this<NcclArenas> {
  public:
   NcclArenas(const void* owner, const NcclFunctions& nccl, NcclGroup& group, std::function<bool()> failed)

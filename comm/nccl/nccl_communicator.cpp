@@ -92,9 +92,10 @@ ncclUniqueId NcclCommunicator::agree_on_id() {
 
 NcclCommunicator::~NcclCommunicator() {
   if (std::uncaught_exceptions() == 0 && !failed()) close();
-  // Before arenas are freed, which waits for what is on the GPU.
   end_group();
-  if (arenas_) arenas_->free_all();
+  // Of a group that was not closed: what is on the GPU, kernels of the step or of NCCL that end by its abort,
+  // may still use them.
+  if (arenas_) arenas_->abandon_all();
 }
 
 void NcclCommunicator::close() {
@@ -266,7 +267,6 @@ void NcclCommunicator::end_group() noexcept {
   if (!group_) return;
   if (!progress_->has_captured()) return group_->abort();
   group_->abandon();
-  if (arenas_) arenas_->abandon_all();
 }
 
 /// The cause that the group agreed on, the ranks that are behind, and where this rank was.
