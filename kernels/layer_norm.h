@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string>
-
 #include "kernels/dropout.h"
 #include "kernels/op.h"
 

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include <algorithm>
 #include <csignal>
 #include <map>
 #include <utility>

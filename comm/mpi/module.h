@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-
 #include "kernels/base/abi.h"
 
 namespace lockstep::comm {

@@ -1,7 +1,5 @@
 #include "comm/mpi/mpi_communicator.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>

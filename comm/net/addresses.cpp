@@ -8,10 +8,8 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <future>
 #include <memory>
 #include <numeric>
-#include <thread>
 #include <utility>
 #include <vector>
 

@@ -4,8 +4,6 @@
 
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "comm/net/tcp.h"
 
 namespace lockstep::comm {

@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "kernels/base/deadline.h"
 #include "kernels/base/unique_fd.h"

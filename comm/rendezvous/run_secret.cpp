@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <initializer_list>
 #include <vector>
 
 #include "comm/net/credentials.h"

@@ -1,7 +1,6 @@
 #include "comm/tcp/exchange.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include <fmt/format.h>
 

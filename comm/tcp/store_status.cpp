@@ -4,7 +4,6 @@
 #include <sys/eventfd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include <fmt/format.h>
 

@@ -1,6 +1,5 @@
 // Variables of Open MPI (https://docs.open-mpi.org/en/main/tuning-apps/environment-var.html) and of PMIx
 // (https://pmix.github.io: a client's PMIX_RANK and PMIX_NAMESPACE), as `srun --mpi=pmix` sets them.
-#include <fmt/format.h>
 
 #include "comm/world/sources.h"
 

@@ -1,7 +1,5 @@
 #include "kernels/recurrent.h"
 
-#include <algorithm>
-
 #include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/recurrent_bf16.h"
 #include "kernels/cpu/recurrent_blocks.h"

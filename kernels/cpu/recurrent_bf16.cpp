@@ -1,6 +1,5 @@
 #include "kernels/cpu/recurrent_bf16.h"
 
-#include <array>
 #include <cstddef>
 
 #include "kernels/base/error.h"

@@ -5,7 +5,7 @@
 
 #include "kernels/base/cores.h"
 #include "runtime/options/options.h"
-#include "runtime/predict/scaling.h"
+#include "runtime/performance/scaling.h"
 
 namespace lockstep::runtime {
 

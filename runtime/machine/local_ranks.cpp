@@ -7,11 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <span>
-#include <sstream>
 #include <string>
 
 #include <fmt/format.h>

@@ -1,6 +1,5 @@
 #include "runtime/plan/launches.h"
 
-#include <algorithm>
 #include <stdexcept>
 #include <utility>
 

@@ -16,7 +16,7 @@
 #include "kernels/base/number.h"
 #include "runtime/checkpoint/restart.h"
 #include "runtime/checkpoint/run_directory.h"
-#include "runtime/predict/gpu_factors.h"
+#include "runtime/performance/gpu_factors.h"
 #include "runtime/run/practice_replica.h"
 #include "runtime/run/rank_agreement.h"
 #include "runtime/run/run_plans.h"

@@ -5,7 +5,7 @@
 #include "comm/communicator.h"
 #include "kernels/device.h"
 #include "runtime/options/options.h"
-#include "runtime/predict/scaling.h"
+#include "runtime/performance/scaling.h"
 #include "runtime/run/task.h"
 
 namespace lockstep::runtime {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "runtime/options/options.h"
-#include "runtime/predict/scaling.h"
+#include "runtime/performance/scaling.h"
 #include "runtime/run/task.h"
 
 namespace lockstep::runtime {

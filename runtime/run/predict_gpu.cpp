@@ -1,7 +1,6 @@
 #include "runtime/run/predict_gpu.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include <fmt/format.h>

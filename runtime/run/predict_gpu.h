@@ -1,11 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "runtime/predict/gpu_profile.h"
-#include "runtime/predict/roofline.h"
+#include "runtime/performance/gpu_profile.h"
+#include "runtime/performance/roofline.h"
 #include "runtime/run/task.h"
 
 namespace lockstep::runtime {

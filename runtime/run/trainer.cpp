@@ -1,6 +1,5 @@
 #include "runtime/run/trainer.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 

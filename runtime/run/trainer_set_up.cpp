@@ -1,5 +1,4 @@
 // From options to a trainer that is ready for its first step.
-#include <algorithm>
 #include <exception>
 #include <map>
 

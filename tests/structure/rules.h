@@ -52,7 +52,7 @@ inline constexpr std::array parts{
     Part{"model", "kernels"},
 
     Part{"runtime/plan", "kernels comm model"},
-    Part{"runtime/predict", "kernels comm model runtime/plan"},
+    Part{"runtime/performance", "kernels comm model runtime/plan"},
     Part{"runtime/step", "kernels comm data model runtime/plan"},
     Part{"runtime/generate", "kernels data model runtime/plan runtime/step runtime/options"},
     Part{"runtime/options", "kernels comm data model runtime/plan"},
@@ -61,7 +61,8 @@ inline constexpr std::array parts{
     Part{"runtime/output", "kernels comm runtime/step"},
     Part{"runtime/checkpoint", "kernels comm runtime/plan runtime/step runtime/options"},
     Part{"runtime/run",
-         "kernels comm data model runtime/plan runtime/predict runtime/step runtime/options runtime/plugin "
+         "kernels comm data model runtime/plan runtime/performance runtime/step runtime/options "
+         "runtime/plugin "
          "runtime/machine runtime/output runtime/checkpoint"},
     Part{"runtime", "kernels comm data model"},
 

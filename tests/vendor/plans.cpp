@@ -11,7 +11,7 @@
 #include "kernels/cuda/library.h"
 #include "kernels/plan_store.h"
 #include "model/zoo/zoo.h"
-#include "runtime/predict/gpu_profile.h"
+#include "runtime/performance/gpu_profile.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
 #include "tests/support/skip.h"

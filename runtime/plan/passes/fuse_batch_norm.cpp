@@ -1,7 +1,5 @@
 #include "runtime/plan/passes/passes.h"
 
-#include <algorithm>
-
 #include "kernels/batch_norm.h"
 #include "kernels/pointwise.h"
 #include "model/spec_op.h"

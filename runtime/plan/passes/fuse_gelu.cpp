@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "kernels/linear_gelu.h"
 #include "kernels/pointwise.h"

@@ -1,9 +1,9 @@
 // Gradients of embeddings as rows: which, what is left of them, and when they are exchanged.
 #include <algorithm>
 
+#include "runtime/performance/scaling.h"
 #include "runtime/plan/print.h"
 #include "runtime/plan/signature.h"
-#include "runtime/predict/scaling.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/small_plans.h"
 

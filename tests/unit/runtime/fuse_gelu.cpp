@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "kernels/linear_gelu.h"
+#include "runtime/performance/kernel_work.h"
 #include "runtime/plan/passes/passes.h"
-#include "runtime/predict/kernel_work.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/small_plans.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/predict/gpu_profile.h"
+#include "runtime/performance/gpu_profile.h"
 
 #include "kernels/base/error.h"
 #include "kernels/base/json.h"

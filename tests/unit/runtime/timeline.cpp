@@ -1,4 +1,4 @@
-#include "runtime/predict/timeline.h"
+#include "runtime/performance/timeline.h"
 
 #include <vector>
 

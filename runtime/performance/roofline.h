@@ -5,11 +5,11 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/performance/gpu_profile.h"
+#include "runtime/performance/kernel_work.h"
+#include "runtime/performance/scaling.h"
+#include "runtime/performance/timeline.h"
 #include "runtime/plan/plan.h"
-#include "runtime/predict/gpu_profile.h"
-#include "runtime/predict/kernel_work.h"
-#include "runtime/predict/scaling.h"
-#include "runtime/predict/timeline.h"
 
 namespace lockstep::runtime {
 

@@ -1,4 +1,4 @@
-#include "runtime/predict/gpu_profile.h"
+#include "runtime/performance/gpu_profile.h"
 
 #include <algorithm>
 
@@ -75,7 +75,7 @@ GpuProfile find_gpu(const std::string& name_or_file) {
       return read_gpu(name_or_file, text);
     } catch (const JsonError& error) {
       throw DataError(
-          fmt::format("{}: no description of a GPU: {}; runtime/predict/gpus/h100.json is an example",
+          fmt::format("{}: no description of a GPU: {}; runtime/performance/gpus/h100.json is an example",
                       name_or_file, error.what()));
     }
   }

@@ -1,4 +1,4 @@
-#include "runtime/predict/scaling.h"
+#include "runtime/performance/scaling.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "runtime/predict/roofline.h"
+#include "runtime/performance/roofline.h"
 
 #include <algorithm>
 

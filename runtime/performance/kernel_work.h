@@ -2,8 +2,8 @@
 
 #include <vector>
 
+#include "runtime/performance/gpu_factors.h"
 #include "runtime/plan/plan.h"
-#include "runtime/predict/gpu_factors.h"
 
 namespace lockstep::runtime {
 

@@ -1,4 +1,4 @@
-#include "runtime/predict/kernel_work.h"
+#include "runtime/performance/kernel_work.h"
 
 #include <algorithm>
 #include <cmath>

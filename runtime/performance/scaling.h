@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "kernels/base/dtype.h"
+#include "runtime/performance/timeline.h"
 #include "runtime/plan/plan.h"
-#include "runtime/predict/timeline.h"
 
 namespace lockstep::runtime {
 
