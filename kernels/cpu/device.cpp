@@ -23,7 +23,8 @@ namespace {
 
 using Counter = std::shared_ptr<std::atomic<std::size_t>>;
 
-/// Whole pages straight from the kernel: aligned, zeroed when touched, returned at once.
+/// Whole pages straight from the kernel: aligned, zeroed when touched, returned at once. Huge ones where it
+/// has them: a step reads so many that small ones miss the TLB.
 class MappedMemory : public Memory {
  public:
   MappedMemory(std::size_t bytes, Counter held) : bytes_(bytes), held_(std::move(held)) {
@@ -33,6 +34,7 @@ class MappedMemory : public Memory {
       throw DeviceError(
           fmt::format("cpu: cannot map {} bytes: {}; use a smaller batch", bytes_, errno_message(errno)));
     }
+    if (bytes_ >= least_huge) ::madvise(data_, bytes_, MADV_HUGEPAGE);
     *held_ += bytes_;
   }
   MappedMemory(const MappedMemory&) = delete;
@@ -47,6 +49,9 @@ class MappedMemory : public Memory {
   std::size_t bytes() const override { return bytes_; }
 
  private:
+  /// Where the rest of a huge page that is not used is little.
+  static constexpr std::size_t least_huge = std::size_t{8} << 20;
+
   std::size_t bytes_;
   Counter held_;
   void* data_ = nullptr;

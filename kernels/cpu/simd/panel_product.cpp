@@ -23,6 +23,36 @@ struct Factors : Rows {
   static constexpr bool transposes = transposed;  ///< a
 };
 
+/// Lines of what comes next, on their way into the second cache.
+class Fetching {
+ public:
+  explicit Fetching(const PanelProduct& p) : p_(p), row_(static_cast<const char*>(p.next)) {}
+
+  /// Until `rows` of them all.
+  void aim_at(std::int64_t rows) { wanted_ = rows; }
+  [[gnu::always_inline]] void fetch_line() {
+    if (rows_ >= wanted_) return;
+    __builtin_prefetch(row_ + at_, 0, 2);
+    at_ += line;
+    if (at_ < p_.next_bytes) return;
+    at_ = 0;
+    row_ += p_.next_row;
+    ++rows_;
+  }
+  void fetch_all() {
+    while (rows_ < wanted_) fetch_line();
+  }
+
+ private:
+  static constexpr std::int64_t line = 64;
+
+  const PanelProduct& p_;
+  const char* row_;
+  std::int64_t at_ = 0;
+  std::int64_t rows_ = 0;
+  std::int64_t wanted_ = 0;
+};
+
 /// What a call of `block` works on: a and b from a term on, c from a row on.
 template <class Rows>
 struct Place {
@@ -41,7 +71,8 @@ void put(float* c, Floats sums, bool accumulates) {
 
 /// Columns from `first` on. `copies`: b is made meanwhile, and its sums.
 template <class F, int rows, bool copies>
-[[gnu::always_inline]] inline void block(const PanelProduct& p, const Place<F>& at, std::int64_t first) {
+[[gnu::always_inline]] inline void block(const PanelProduct& p, const Place<F>& at, std::int64_t first,
+                                         Fetching& next) {
   Floats sums[rows][vectors] = {};
   Floats totals[vectors] = {};
   const auto* a = at.a;
@@ -64,6 +95,7 @@ template <class F, int rows, bool copies>
 #pragma GCC unroll 4
       for (int i = 0; i < vectors; ++i) F::add_products(sums[row][i], factor, factors[i]);
     }
+    next.fetch_line();
     a += F::transposes ? p.a_term : 1;
     b += panel;
   }
@@ -94,18 +126,9 @@ template <class F, int rows, bool copies>
 }
 
 template <class F, int rows, bool copies = false>
-void columns(const PanelProduct& p, const Place<F>& at) {
+void columns(const PanelProduct& p, const Place<F>& at, Fetching& next) {
   for (std::int64_t first = 0; first < panel; first += vectors * native_width) {
-    block<F, rows, copies>(p, at, first);
-  }
-}
-
-/// Rows [fetched, end) of what comes next, into the second cache.
-void fetch(const PanelProduct& p, std::int64_t& fetched, std::int64_t end) {
-  constexpr std::int64_t line = 64;
-  for (; fetched < end; ++fetched) {
-    const char* const from = static_cast<const char*>(p.next) + fetched * p.next_row;
-    for (std::int64_t at = 0; at < p.next_bytes; at += line) __builtin_prefetch(from + at, 0, 2);
+    block<F, rows, copies>(p, at, first, next);
   }
 }
 
@@ -119,12 +142,12 @@ std::int64_t rows_of_block(std::int64_t left, bool even) {
 
 template <class F>
 void multiply(const PanelProduct& p, const void* of_a, void* of_b, float* c) {
-  using Columns = void(const PanelProduct&, const Place<F>&);
+  using Columns = void(const PanelProduct&, const Place<F>&, Fetching&);
   constexpr Columns* by_rows[] = {columns<F, 1>, columns<F, 2>, columns<F, 3>,
                                   columns<F, 4>, columns<F, 5>, columns<F, 6>};
   const auto* const a = static_cast<const typename F::Word*>(of_a);
   auto* const b = static_cast<typename F::Word*>(of_b);
-  std::int64_t fetched = 0;
+  Fetching next(p);
   for (std::int64_t k = 0; k < p.depth; k += most_depth) {
     const std::int64_t depth = p.depth - k < most_depth ? p.depth - k : most_depth;
     for (std::int64_t row = 0; row < p.rows;) {
@@ -134,17 +157,19 @@ void multiply(const PanelProduct& p, const void* of_a, void* of_b, float* c) {
           F::transposes ? a + row / panel * p.a_row + k * p.a_term + in_panel : a + row * p.a_row + k;
       Place<F> at{factors, b + k * panel, c + row * p.c_row, depth, p.accumulates || k > 0};
       std::int64_t count = rows_of_block(left, p.pairs_rows);
-      if (F::transposes && p.copy != nullptr && row == 0) {
-        count = copying_rows;
+      const bool copies = F::transposes && p.copy != nullptr && row == 0;
+      if (copies) count = copying_rows;
+      next.aim_at(p.next_rows * (k * p.rows + depth * (row + count)) / (p.depth * p.rows));
+      if (copies) {
         const std::int64_t done = k * F::terms;
         at.from = static_cast<const typename F::Element*>(p.from) + done * p.copy->from_row;
         at.from_rows = p.copy->rows - done;
-        columns<F, copying_rows, true>(p, at);
+        columns<F, copying_rows, true>(p, at, next);
       } else {
-        by_rows[count - 1](p, at);
+        by_rows[count - 1](p, at, next);
       }
       row += count;
-      fetch(p, fetched, p.next_rows * (k * p.rows + depth * row) / (p.depth * p.rows));
+      next.fetch_all();
     }
   }
 }
