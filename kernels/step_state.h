@@ -49,7 +49,7 @@ struct alignas(64) ControlBlock {
   float learning_rate = 0;     ///< from the host 1 on rank 0, else 0; BeginStep multiplies it by the rate
   float scaler_scale = 0;      ///< StepState::carried_scale, set by GradientNorm; no sum
   float samples = 0;           ///< from the host: this step's, without padding
-  float order_votes = 0;       ///< from the host: on the order of exchanges
+  float exchange_share = 0;    ///< from the host: of backward, that an exchange takes
   float reserved[2] = {};
 
   static constexpr DType dtype = DType::f32;

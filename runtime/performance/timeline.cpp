@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <deque>
-#include <ranges>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "runtime/plan/bucket.h"
-#include "runtime/plan/holding_policy.h"
+#include "runtime/plan/held_exchanges.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -49,7 +49,6 @@ class Threads {
     }
   }
   Ticket posted() const { return done_ + queue_.size(); }
-  std::size_t pending() const { return queue_.size(); }
 
   double now() const { return now_; }
 
@@ -78,10 +77,7 @@ class Training {
  public:
   Training(std::span<const PlannedWork> step, std::span<const ExchangeTime> exchanges,
            std::span<const ExchangeTime> rows)
-      : step_(step),
-        exchanges_(exchanges),
-        rows_(rows),
-        policy_(static_cast<std::size_t>(std::ranges::count(step.back().steps, true, &Step::may_be_held))) {}
+      : step_(step), exchanges_(exchanges), rows_(rows), held_(step.back().steps) {}
 
   bool defers() const {
     return std::ranges::any_of(step_, [](const PlannedWork& part) {
@@ -94,7 +90,7 @@ class Training {
       for (const PlannedWork& part : step_) {
         for (std::int64_t repeat = 0; repeat < part.repeats; ++repeat) walk(part);
       }
-      policy_.follow(vote_);
+      held_.follow(share_);
     }
   }
 
@@ -165,35 +161,37 @@ class Training {
   }
 
   void hand_over(const Step& step) {
-    if (step.may_be_held && !policy_.goes_early(offered_++)) return held_.push_back(call_of(step));
-    if (!step.may_be_held && !std::exchange(is_observed_, true))
-      vote_ = HoldingPolicy::vote(threads_.pending());
-    post(call_of(step));
+    if (!step.may_be_held) return post(call_of(step));
+    if (!first_ready_) first_ready_ = threads_.now();
+    held_.offer(call_of(step), [this](const ExchangeCall& call) { post(call); });
   }
   void post(const ExchangeCall& call) {
     const ExchangeTime& time = time_of(call);
     exchange_ += time.seconds;
+    behind_compute_ += time.behind_compute();
     tickets_[call] = threads_.post(time);
   }
   void release_held() {
+    if (first_ready_) measure();
+    first_ready_.reset();
     left_ += static_cast<double>(held_.size());
-    for (const ExchangeCall& held : std::views::reverse(held_)) post(held);
-    held_.clear();
-    offered_ = 0;
-    is_observed_ = false;
+    held_.release([this](const ExchangeCall& call) { post(call); });
+  }
+  void measure() {
+    const double exchange = std::exchange(behind_compute_, 0) / static_cast<double>(tickets_.size());
+    share_ = exchange / (threads_.now() - *first_ready_);
   }
 
   const std::span<const PlannedWork> step_;
   const std::span<const ExchangeTime> exchanges_;
   const std::span<const ExchangeTime> rows_;
   Threads threads_;
-  HoldingPolicy policy_;
+  HeldExchanges<ExchangeCall> held_;
   std::map<std::size_t, Threads::Ticket> events_;  ///< of exchanges before them
   std::map<ExchangeCall, Threads::Ticket> tickets_;
-  std::vector<ExchangeCall> held_;
-  std::size_t offered_ = 0;  ///< of those that may be held, in this step
-  bool is_observed_ = false;
-  double vote_ = 0;
+  std::optional<double> first_ready_;  ///< in this backward
+  double behind_compute_ = 0;          ///< of the exchanges of a step
+  double share_ = 0;
   bool has_left_updates_ = false;
   double compute_ = 0;
   double exchange_ = 0;

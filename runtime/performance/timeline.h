@@ -43,7 +43,7 @@ struct PlannedWork {
 /// The timeline of a step whose schedules are for exchanges on the host: one thread walks them, and the
 /// exchange queue runs what is queued, in order. An exchange has its share of the core first; compute behind
 /// it goes on with the rest, and it with the pace that it has then. Where updates are left to the next step,
-/// of one among many: exchanges are held back as in a run (`HoldingPolicy`), and the mean is that of steps
+/// of one among many: exchanges are held back as in a run (`HeldExchanges`), and the mean is that of steps
 /// after it has settled. `exchanges`: by bucket; `rows`: by slice of rows.
 Timeline simulate(std::span<const PlannedWork> step, std::span<const ExchangeTime> exchanges,
                   std::span<const ExchangeTime> rows = {});

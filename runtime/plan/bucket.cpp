@@ -165,18 +165,6 @@ void assign_rows(const model::Graph& graph, int ranks, ArenaPlan& plan) {
   }
 }
 
-void order_exchanges(const model::Graph& graph, ArenaPlan& plan) {
-  std::vector<std::pair<std::size_t, ExchangeCall>> ready;
-  const std::vector<std::size_t> buckets = bucket_ready_nodes(graph, plan);
-  for (std::size_t index = 0; index < exchanged_buckets(plan); ++index)
-    ready.push_back({buckets[index], {.is_rows = false, .index = index}});
-  const std::vector<std::size_t> rows = rows_ready_nodes(graph, plan);
-  for (std::size_t index = 0; index < rows.size(); ++index)
-    ready.push_back({rows[index], {.is_rows = true, .index = index}});
-  std::ranges::stable_sort(ready, {}, [](const auto& entry) { return entry.first; });
-  for (const auto& entry : ready) plan.exchanges.push_back(entry.second);
-}
-
 /// The value whose memory `id` is a view of.
 model::ValueId viewed(const model::Graph& graph, model::ValueId id) {
   for (auto writer = graph.producer(id); writer && graph.nodes()[*writer].op->is_view();
@@ -255,7 +243,7 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) 
   assign_buffers(graph, plan);
   assign_statistics(graph, plan);
   assign_rows(graph, limits.ranks, plan);
-  order_exchanges(graph, plan);
+  plan.exchanges = order_exchanges(graph, plan);
   return plan;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -9,6 +8,7 @@
 #include "kernels/base/alignment.h"
 #include "kernels/row_list.h"
 #include "model/graph.h"
+#include "runtime/plan/exchange_calls.h"
 
 namespace lockstep::runtime {
 
@@ -66,13 +66,6 @@ struct Bucket {
   bool only_rows = false;       ///< is not exchanged: all of its gradients go as rows
 };
 
-/// What one call of the communicator exchanges: bucket `index`, or the lists of rows of slice `index`.
-struct ExchangeCall {
-  bool is_rows = false;
-  std::size_t index = 0;
-  auto operator<=>(const ExchangeCall&) const = default;
-};
-
 /// The flat arenas: slices in the order in which gradients become ready, so that nothing is packed or
 /// unpacked. The parameter arena, that of its copies, the gradient arena and one arena for each optimizer
 /// state have the same slices; the control block is an arena of its own.
@@ -94,7 +87,7 @@ struct ArenaPlan {
   std::int64_t rows_bytes = 0;
   /// In the order in which they become ready in the run's first plan; where that is the same node, buckets
   /// come first. All plans keep it: ranks may run different ones in the same step.
-  std::vector<ExchangeCall> exchanges;
+  std::vector<PlannedCall> exchanges;
 
   std::size_t bytes() const { return static_cast<std::size_t>(elements) * size_of(dtype); }
   std::size_t gradient_bytes() const { return static_cast<std::size_t>(elements) * size_of(gradient_dtype); }

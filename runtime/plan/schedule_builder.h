@@ -22,13 +22,15 @@ class ScheduleBuilder {
   void add(Step::Kind kind, std::size_t index = 0, StreamName stream = StreamName::compute) {
     schedule_.steps.push_back({.kind = kind, .stream = stream, .index = index});
   }
-  void queue(Step::Kind kind, std::size_t index, bool may_be_held = false) {
-    schedule_.steps.push_back({.kind = kind,
-                               .stream = StreamName::exchange,
-                               .index = index,
-                               .queued = true,
-                               .may_be_held = may_be_held});
+  void queue(Step::Kind kind, std::size_t index) {
+    schedule_.steps.push_back({.kind = kind, .stream = StreamName::exchange, .index = index, .queued = true});
     is_queue_empty_ = false;
+  }
+  /// The walking thread may hold it back.
+  void offer(Step::Kind kind, std::size_t index, double backward_done) {
+    queue(kind, index);
+    schedule_.steps.back().may_be_held = true;
+    schedule_.steps.back().backward_done = backward_done;
   }
   /// Of the step before.
   void defer(Step::Kind kind, std::size_t index) {
@@ -85,7 +87,8 @@ class ScheduleBuilder {
 struct PlannedExchange {
   Step::Kind kind;  ///< all_reduce of bucket `index`, or gather_rows of a slice
   std::size_t index;
-  std::size_t ready;  ///< the node behind which it and those before it may come
+  std::size_t ready;     ///< the node behind which it and those before it may come
+  double backward_done;  ///< as the arena's plan has it
 
   bool is_rows() const { return kind == Step::Kind::gather_rows; }
   Step::Kind without_compute() const {

@@ -56,7 +56,9 @@ class DeferringSchedule {
   void queue_ready(std::size_t node) {
     for (; queued_ < exchanges_.size() && exchanges_[queued_].ready <= node; ++queued_) {
       const PlannedExchange& next = exchanges_[queued_];
-      build_.queue(next.kind, next.index, !next.is_rows() && !arena_.buckets[next.index].with_control);
+      const bool may_be_held = !next.is_rows() && !arena_.buckets[next.index].with_control;
+      may_be_held ? build_.offer(next.kind, next.index, next.backward_done)
+                  : build_.queue(next.kind, next.index);
     }
   }
 

@@ -1,30 +1,22 @@
 #include "runtime/step/exchange_order.h"
 
-#include <ranges>
-
 namespace lockstep::runtime {
 
 void ExchangeOrder::hand_over(std::size_t exchange, std::size_t part, bool may_be_held) {
-  if (!may_be_held) {
-    observe_queue();
-    return post(exchange, part);
-  }
-  if (policy_.goes_early(offered_++)) return post(exchange, part);
-  held_.push_back({exchange, part});
-}
-
-/// Backward ends with what may not be held.
-void ExchangeOrder::observe_queue() {
-  if (is_observed_) return;
-  is_observed_ = true;
-  vote_ = HoldingPolicy::vote(queue_.pending());
+  if (!may_be_held) return post({exchange, part});
+  if (!first_ready_) first_ready_ = Clock::now();
+  held_.offer({exchange, part}, [this](const Part& next) { post(next); });
 }
 
 void ExchangeOrder::hand_over_held() {
-  for (const Held& held : std::views::reverse(held_)) post(held.exchange, held.part);
-  held_.clear();
-  offered_ = 0;
-  is_observed_ = false;
+  if (first_ready_) measure();
+  first_ready_.reset();
+  held_.release([this](const Part& next) { post(next); });
+}
+
+void ExchangeOrder::measure() {
+  const std::chrono::duration<double> backward = Clock::now() - *first_ready_;
+  if (const auto exchange = queue_.take_mean_time()) share_ = *exchange / backward;
 }
 
 }  // namespace lockstep::runtime

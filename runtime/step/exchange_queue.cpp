@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "kernels/base/deadline.h"
+
 namespace lockstep::runtime {
 namespace {
 
@@ -71,17 +73,26 @@ void ExchangeQueue::wait(Ticket until) {
   if (has_failed_.load(std::memory_order_acquire)) std::rethrow_exception(failure_);
 }
 
+std::optional<std::chrono::duration<double>> ExchangeQueue::take_mean_time() {
+  const std::uint32_t count = done_.load(std::memory_order_acquire) - timed_;
+  if (count == 0) return std::nullopt;
+  timed_ += count;
+  return std::chrono::nanoseconds(busy_ns_.exchange(0)) / static_cast<double>(count);
+}
+
 void ExchangeQueue::run() {
   request_short_timeslice();
   for (std::uint32_t next = 0;; ++next) {
     posted_.wait(next, std::memory_order_acquire);
     if (stopping_) return;
+    const auto start = Clock::now();
     try {
       if (!has_failed_) exchange_(ring_[next % ring_.size()]);
     } catch (...) {
       failure_ = std::current_exception();
       has_failed_.store(true, std::memory_order_release);
     }
+    busy_ns_ += std::chrono::nanoseconds(Clock::now() - start).count();
     done_.store(next + 1, std::memory_order_release);
     done_.notify_one();
   }

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -33,6 +35,8 @@ class ExchangeQueue {
   std::size_t pending() const {
     return posted_.load(std::memory_order_relaxed) - done_.load(std::memory_order_acquire);
   }
+  /// The mean of those that were done since the last call; nothing without any.
+  std::optional<std::chrono::duration<double>> take_mean_time();
 
  private:
   void run();
@@ -41,6 +45,8 @@ class ExchangeQueue {
   std::vector<std::size_t> ring_;  ///< a power of two, so that the counters may overflow
   std::atomic<std::uint32_t> posted_{0};
   std::atomic<std::uint32_t> done_{0};
+  std::atomic<std::int64_t> busy_ns_{0};  ///< with those of `done_`
+  std::uint32_t timed_ = 0;               ///< of `done_`, when their mean was taken
   std::atomic<bool> stopping_{false};
   std::exception_ptr failure_;  ///< written once, before `has_failed_`
   std::atomic<bool> has_failed_{false};

@@ -71,10 +71,10 @@ class Executor {
   /// anything else uses the replica or the communicator. Other plans do that themselves.
   void settle();
 
-  /// On the order of exchanges: this rank's vote, and the mean of all (`ExchangeOrder`).
-  double vote() const { return order_ == nullptr ? 0 : order_->vote(); }
-  void follow(double vote) {
-    if (order_ != nullptr) order_->follow(vote);
+  /// What the order of exchanges follows: this rank's share, and the mean of all (`ExchangeOrder`).
+  double exchange_share() const { return order_ == nullptr ? 0 : order_->share(); }
+  void follow(double exchange_share) {
+    if (order_ != nullptr) order_->follow(exchange_share);
   }
 
   /// Launches it and waits for its end.

@@ -67,8 +67,7 @@ void Executor::bind(const Plan& plan, BoundPlan& into) {
   if (queue_ == nullptr && !queued_.empty()) {
     queue_ = std::make_unique<ExchangeQueue>(plan.arena.buckets.size() + plan.arena.rows.size(),
                                              [this](std::size_t part) { walk_queued(part); });
-    const auto holdable = std::ranges::count(plan.steps, true, &Step::may_be_held);
-    order_ = std::make_unique<ExchangeOrder>(*queue_, exchanges_.size(), static_cast<std::size_t>(holdable));
+    order_ = std::make_unique<ExchangeOrder>(*queue_, exchanges_.size(), plan.steps);
   }
 }
 

@@ -68,7 +68,7 @@ void StepPipeline::start(const Plan& plan, const DeviceBatch& batch, const kerne
   input = common;
   input.state.epoch = batch.info.epoch;
   input.state.valid_samples = static_cast<std::int32_t>(batch.info.counted());
-  input.control.order_votes = static_cast<float>(executor_.vote());
+  input.control.exchange_share = static_cast<float>(executor_.exchange_share());
   input.state.loss_scale = started_ == 0 ? kernels::loss_scale_for(first_targets_) : 0;
   MicroBatch& next = micro_batch(started_++);
   next.batch = batch;
@@ -90,7 +90,7 @@ std::optional<FinishedStep> StepPipeline::finish() {
   FinishedStep finished{.batch = oldest.batch.info,
                         .control = memory_.host_control(oldest.batch.slot),
                         .timing = std::exchange(timing_, {})};
-  executor_.follow(finished.control.order_votes / static_cast<float>(communicator_.world().size));
+  executor_.follow(finished.control.exchange_share / static_cast<float>(communicator_.world().size));
   finished.samples = static_cast<std::int64_t>(finished.control.samples);
   // The host comes here behind the next launch. If that has waited, for its exchange and so for its compute,
   // this step is long over: it ended with its own exchange, but for updates.

@@ -28,6 +28,18 @@ TEST_CASE("exchanges run in order, and waiting sees all of them") {
   }
 }
 
+TEST_CASE("a queue's mean time is that of what was done since it was last taken") {
+  ExchangeQueue queue(2, [](std::size_t) {});
+  CHECK_FALSE(queue.take_mean_time());
+  queue.post(0);
+  queue.post(1);
+  queue.wait_all();
+  const auto mean = queue.take_mean_time();
+  REQUIRE(mean);
+  CHECK(mean->count() > 0);
+  CHECK_FALSE(queue.take_mean_time());
+}
+
 TEST_CASE("an exchange's error reaches the waiting thread; later exchanges are not tried") {
   int runs = 0;
   ExchangeQueue queue(2, [&](std::size_t) {

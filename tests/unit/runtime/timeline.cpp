@@ -107,8 +107,16 @@ Step of_step_before(Step::Kind kind, std::size_t index) {
   return {.kind = kind, .index = index, .deferred = true};
 }
 
-Step handed_over(std::size_t bucket, bool may_be_held) {
-  return {.kind = all_reduce, .index = bucket, .queued = true, .may_be_held = may_be_held};
+Step handed_over(std::size_t bucket) {
+  return {.kind = all_reduce, .index = bucket, .queued = true};
+}
+
+Step offered(std::size_t bucket, double backward_done) {
+  return {.kind = all_reduce,
+          .index = bucket,
+          .queued = true,
+          .may_be_held = true,
+          .backward_done = backward_done};
 }
 
 /// Forward reads bucket 2, then 1, then 0, and computes 2 s with each of the first two. Backward of 6 s has a
@@ -122,11 +130,11 @@ const std::vector<Step> deferring{of_step_before(await_bucket, 2),
                                   of_step_before(await_bucket, 0),
                                   of_step_before(update, 0),
                                   {.kind = launch, .index = 2},
-                                  handed_over(0, true),
+                                  offered(0, 1 / 3.0),
                                   {.kind = launch, .index = 3},
-                                  handed_over(1, true),
+                                  offered(1, 2 / 3.0),
                                   {.kind = launch, .index = 4},
-                                  handed_over(2, false),
+                                  handed_over(2),
                                   {.kind = hand_over_held},
                                   {.kind = await_bucket, .index = 2},
                                   {.kind = keep_state}};
