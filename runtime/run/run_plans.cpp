@@ -16,7 +16,7 @@
 #include "runtime/plan/algorithms.h"
 #include "runtime/run/algorithm_cache.h"
 #include "runtime/run/plan_requests.h"
-#include "runtime/step/parameter_io.h"
+#include "runtime/weights/parameter_io.h"
 
 namespace lockstep::runtime {
 namespace {
