@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/activity.h"
+#include "kernels/base/division.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::data {
@@ -50,7 +51,7 @@ std::vector<std::int64_t> batch_lengths(const Dataset& dataset, std::int64_t row
     const auto wanted = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(dataset.size())));
     const std::int64_t exact =
         std::ranges::lower_bound(at_most, std::min(wanted, dataset.size())) - at_most.begin();
-    const std::int64_t length = std::min(longest, (exact + granularity - 1) / granularity * granularity);
+    const std::int64_t length = std::min(longest, rounded_up(exact, granularity));
     if (lengths.empty() || lengths.back() < length) lengths.push_back(length);
   }
   const bool cuts = lengths.front() < whole_length(dataset.spec());

@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "kernels/base/division.h"
+
 namespace lockstep::data {
 
 BatchQueue::BatchQueue(Loader::Indices indices, const LoaderOptions& options)
@@ -32,7 +34,7 @@ std::shared_ptr<const EpochOrder> BatchQueue::make_order(std::int64_t epoch) con
     order->indices = std::move(drawn.indices);
     order->padding = drawn.padding;
     const std::int64_t samples = std::ssize(order->indices);
-    order->batches = (samples + batch_size_ - 1) / batch_size_;
+    order->batches = parts_of(samples, batch_size_);
     if (order->batches == 0 && !end_epoch_) throw std::logic_error("an endless loader without samples");
   } catch (...) {
     order->error = std::current_exception();
@@ -58,7 +60,7 @@ BatchRing::BatchRing(const SampleSpec& spec, std::int64_t batch_size, std::size_
                      kernels::Device* device)
     : slots_(slots) {
   const auto rows = static_cast<std::size_t>(batch_size);
-  const auto lines = [](std::size_t bytes) { return (bytes + sizeof(Line) - 1) / sizeof(Line); };
+  const auto lines = [](std::size_t bytes) { return parts_of(bytes, sizeof(Line)); };
   const std::size_t input_bytes = bytes_of_all("inputs of a batch", rows, spec.input_bytes());
   const std::size_t target_bytes = bytes_of_all("targets of a batch", rows, spec.target_bytes());
   const std::size_t states_bytes = bytes_of_all("states of a batch", rows, spec.states_bytes());

@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "kernels/base/division.h"
 #include "kernels/base/philox.h"
 
 namespace lockstep::data {
@@ -17,7 +18,7 @@ constexpr std::uint64_t philox_stream = std::uint64_t{0x6576} << 48;  ///< of wh
 std::vector<std::int64_t> every_nth(const std::vector<std::int64_t>& order, std::int64_t total, int first,
                                     int step) {
   std::vector<std::int64_t> result;
-  result.reserve(static_cast<std::size_t>((total - first + step - 1) / step));
+  result.reserve(static_cast<std::size_t>(parts_of(total - first, step)));
   for (std::int64_t i = first; i < total; i += step) {
     result.push_back(order[static_cast<std::size_t>(i % std::ssize(order))]);
   }
@@ -49,7 +50,7 @@ std::vector<std::int64_t> torch_randperm(std::int64_t n, std::uint64_t seed) {
 }
 
 std::int64_t DistributedSampler::share_of(std::int64_t count) const {
-  return drop_last ? count / replicas : (count + replicas - 1) / replicas;
+  return drop_last ? count / replicas : parts_of(count, replicas);
 }
 
 std::int64_t DistributedSampler::size() const {
@@ -96,7 +97,7 @@ std::int64_t chosen_sample(std::int64_t place, std::int64_t count, std::int64_t 
 }
 
 std::int64_t UnpaddedSampler::size() const {
-  return rank < samples ? (samples - rank - 1) / replicas + 1 : 0;
+  return rank < samples ? parts_of(samples - rank, replicas) : 0;
 }
 
 std::vector<std::int64_t> UnpaddedSampler::indices() const {

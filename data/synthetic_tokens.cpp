@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "data/built_in.h"
+#include "kernels/base/division.h"
 #include "kernels/base/philox.h"
 
 namespace lockstep::data {
@@ -39,7 +40,7 @@ class SyntheticTokens final : public Dataset {
            std::span<std::byte> target) const override {
     const std::span tokens(reinterpret_cast<std::int64_t*>(input.data()), length_);
     // A sample has a block for its class and one for each four of its tokens.
-    const std::uint64_t blocks = 1 + (length_ + numbers_of_block - 1) / numbers_of_block;
+    const std::uint64_t blocks = 1 + parts_of(length_, numbers_of_block);
     const std::uint64_t first = static_cast<std::uint64_t>(index) * blocks;
     if (classes_ > 0 && spec_.target_shape.rank() == 0) {
       const std::uint32_t label = below(classes_, random_.block(first)[0]);

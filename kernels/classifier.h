@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/base/division.h"
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/op.h"
@@ -64,8 +65,8 @@ struct KeepsLogits {
 /// `whole` in parts of nearly equal size, at most about `most`, in multiples of 32 where there are several.
 constexpr std::int64_t equal_parts(std::int64_t whole, std::int64_t most) {
   if (whole <= most) return whole > 1 ? whole : 1;
-  const std::int64_t parts = (whole + most - 1) / most;
-  return ((whole + parts - 1) / parts + 31) / 32 * 32;
+  const std::int64_t parts = parts_of(whole, most);
+  return rounded_up(parts_of(whole, parts), 32);
 }
 
 /// Parts of it on the CPU. Rows' logits are computed and read in blocks of columns.

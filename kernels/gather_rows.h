@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/base/division.h"
 #include "kernels/kept_sample.h"
 #include "kernels/op.h"
 
@@ -43,7 +44,7 @@ struct GatherRows {
   double flops(TypeSpan, TypeSpan) const { return 0; }
 
  private:
-  static std::int64_t aligned(std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+  static std::int64_t aligned(std::int64_t bytes) { return rounded_up(bytes, alignment); }
 };
 
 }  // namespace lockstep::kernels

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "kernels/base/division.h"
+
 namespace lockstep::kernels {
 
 std::string PicturesToFloats::normalisation() const {
@@ -12,7 +14,7 @@ std::string PicturesToFloats::normalisation() const {
 std::int64_t PicturesToFloats::row_bytes() const {
   constexpr auto alignment = static_cast<std::int64_t>(alignof(PictureCut));
   const std::int64_t pixels = has_store() ? 0 : picture.elements();
-  return static_cast<std::int64_t>(sizeof(PictureCut)) + (pixels + alignment - 1) / alignment * alignment;
+  return static_cast<std::int64_t>(sizeof(PictureCut)) + rounded_up(pixels, alignment);
 }
 
 Types PicturesToFloats::infer(TypeSpan in) const {

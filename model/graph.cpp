@@ -161,6 +161,11 @@ ValueId Graph::insert_copy(ValueId from) {
   return copy;
 }
 
+void Graph::insert_after(std::size_t place, Node node) {
+  node.id = new_node_id();
+  nodes_.insert(nodes_.begin() + static_cast<std::ptrdiff_t>(place) + 1, std::move(node));
+}
+
 bool Graph::begin_segment() {
   if (segment_ != no_segment) return false;
   segment_ = segments_++;

@@ -175,7 +175,9 @@ class LOCKSTEP_API Graph {
   bool begin_segment();
   void end_segment() { segment_ = no_segment; }
 
-  /// For a node that a pass adds itself.
+  /// Puts a node that a pass has made behind the one at `place`, with an id of its own.
+  void insert_after(std::size_t place, Node node);
+  /// For a node that a pass puts among `nodes` itself.
   int new_node_id() { return next_id_++; }
   /// What an op that drops elements draws by: its place among such ops alone, so that the nodes that a
   /// device, a data set or a short batch adds change nothing.

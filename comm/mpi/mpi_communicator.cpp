@@ -8,6 +8,7 @@
 
 #include "comm/mpi/library.h"
 #include "comm/mpi/session.h"
+#include "kernels/base/division.h"
 #include "kernels/base/error.h"
 #include "kernels/base/half.h"
 #include "kernels/base/log.h"
@@ -105,7 +106,7 @@ void MpiCommunicator::sum(void* values, std::size_t count, MpiNumber type, const
   const std::size_t size = type == MpiNumber::f32 ? sizeof(float) : sizeof(double);
   const std::size_t piece = piece_bytes / size;
   std::array<MpiRequest, pieces_under_way> requests;
-  const std::size_t pieces = (count + piece - 1) / piece;
+  const std::size_t pieces = parts_of(count, piece);
   // Piece i - 2 ends before piece i begins: its request's place is taken.
   for (std::size_t i = 0; i < pieces + pieces_under_way; ++i) {
     MpiRequest& request = requests[i % pieces_under_way];

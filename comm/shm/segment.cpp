@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "kernels/base/deadline.h"
+#include "kernels/base/division.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {
@@ -101,7 +102,7 @@ void futex_wake_all(std::atomic<std::uint32_t>& word) noexcept {
 }
 
 std::size_t round_to_pages(std::size_t bytes) {
-  return (bytes + page_size() - 1) / page_size() * page_size();
+  return rounded_up(bytes, page_size());
 }
 
 void StatusSlot::write(std::string_view text) noexcept {

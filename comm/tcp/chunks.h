@@ -10,6 +10,7 @@
 
 #include "comm/arena.h"
 #include "comm/tcp/link.h"
+#include "kernels/base/division.h"
 #include "kernels/base/dtype.h"
 
 namespace lockstep::comm {
@@ -59,7 +60,7 @@ class Chunks {
     return static_cast<std::int64_t>(most_chunk_bytes / size_of(widest));
   }
   static std::size_t chunks_of(const ArenaRange& shard) {
-    return static_cast<std::size_t>((shard.count + most_elements(shard) - 1) / most_elements(shard));
+    return static_cast<std::size_t>(parts_of(shard.count, most_elements(shard)));
   }
 
   static constexpr int ranks_of_a_partial_sum = 2;

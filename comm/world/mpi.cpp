@@ -2,6 +2,7 @@
 // (https://pmix.github.io: a client's PMIX_RANK and PMIX_NAMESPACE), as `srun --mpi=pmix` sets them.
 
 #include "comm/world/sources.h"
+#include "kernels/base/division.h"
 
 namespace lockstep::comm {
 
@@ -19,7 +20,7 @@ Finding examine_openmpi(const Environment& environment) {
   // OMPI_COMM_WORLD_NODE_RANK is the place among all jobs' processes on the node, so the node's number is a
   // guess, right when every node has as many ranks, placed in blocks (--map-by slot). The
   // rendezvous finds out which ranks share a node.
-  world.node_count = (world.size + world.local_size - 1) / world.local_size;
+  world.node_count = parts_of(world.size, world.local_size);
   world.node_rank = world.rank / world.local_size;
   // Before MASTER_ADDR, which by ssh reaches other hosts only with `-x`. The namespace is made from mpirun's
   // host and pid, which two containers may share; in Open MPI 4 the other variable is random.

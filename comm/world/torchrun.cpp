@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "comm/world/sources.h"
+#include "kernels/base/division.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::comm {
@@ -57,7 +58,7 @@ void read_node(const Variables& variables, World& world) {
   const auto nodes = variables.number("GROUP_WORLD_SIZE", 1, world.size);
   const auto local_size = variables.number("LOCAL_WORLD_SIZE", 1, world.size);
   world.local_size = local_size.value_or(world.size / nodes.value_or(1));
-  world.node_count = nodes.value_or((world.size + world.local_size - 1) / world.local_size);
+  world.node_count = nodes.value_or(parts_of(world.size, world.local_size));
   world.local_rank = variables.required_number("LOCAL_RANK", 0, world.local_size - 1);
   const int guess = (world.rank - world.local_rank) / world.local_size;
   world.node_rank = variables.number("GROUP_RANK", 0, world.node_count - 1).value_or(guess);

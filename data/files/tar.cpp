@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/base/division.h"
 #include "kernels/base/error.h"
 #include "kernels/base/number.h"
 
@@ -46,7 +47,7 @@ class Reader {
         if (is_file) members.push_back({next.name.value_or(name()), offset, size});
         next = {};
       }
-      at_ = std::min<std::uint64_t>(offset + (size + block - 1) / block * block, bytes_.size());
+      at_ = std::min<std::uint64_t>(offset + rounded_up(size, block), bytes_.size());
     }
     return members;
   }

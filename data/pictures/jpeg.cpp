@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "data/pictures/decode.h"
+#include "kernels/base/division.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::data {
@@ -137,7 +138,7 @@ class JpegReader final : public PictureReader, public RowSource {
 
   /// The pixels of the reduced picture that hold `part`.
   Rectangle area_of(const Rectangle& part, int reduction) const {
-    const auto up = [&](int value) { return (value + reduction - 1) / reduction; };
+    const auto up = [&](int value) { return parts_of(value, reduction); };
     const int left = part.left / reduction;
     const int top = part.top / reduction;
     const int right = std::min(up(part.left + part.width), static_cast<int>(info_.output_width));

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/base/division.h"
+
 namespace lockstep::data {
 namespace {
 
@@ -74,7 +76,7 @@ std::int16_t low_of(std::int32_t weight) {
 }  // namespace
 
 PairedWeights::PairedWeights(const Weights& weights, int width) {
-  for (const Weights::Range& range : weights.ranges) pairs_ = std::max(pairs_, (range.count + 1) / 2);
+  for (const Weights::Range& range : weights.ranges) pairs_ = std::max(pairs_, parts_of(range.count, 2));
   const auto bytes_end = [&](const Weights::Range& range) {
     return 3 * range.first + 6 * (pairs_ - 1) + bytes_loaded;
   };

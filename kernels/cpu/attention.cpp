@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/base/division.h"
 #include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
@@ -95,7 +96,7 @@ void share_out(const Work& work, std::int64_t items, const Addresses& a, const B
 KernelPtr prepare(Cpu, const Attention& op, const KernelIo& io) {
   using Op = Attention;
   const std::int64_t queries = io.outputs[Op::y].shape[1];
-  const std::int64_t tiles = (queries + AttentionTile::queries - 1) / AttentionTile::queries;
+  const std::int64_t tiles = parts_of(queries, AttentionTile::queries);
   Work work = work_of(op, io, 0, tiles);
   work.scratch = AttentionTile::forward_scratch(work.size);
   return cpu_kernel(

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <vector>
 
+#include "kernels/base/division.h"
 #include "kernels/classifier.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cpu/tiles.h"
@@ -32,12 +33,10 @@ struct ClassifierSize {
     block = equal_parts(classes, gradient == DType::f32 ? most_floats : most_halves);
   }
 
-  std::int64_t chunks() const { return (rows + chunk - 1) / chunk; }
-  std::int64_t blocks() const { return (classes + block - 1) / block; }
+  std::int64_t chunks() const { return parts_of(rows, chunk); }
+  std::int64_t blocks() const { return parts_of(classes, block); }
   /// In whole tiles, as their products are.
-  static constexpr std::int64_t whole_tiles(std::int64_t columns) {
-    return (columns + Tile::pair - 1) / Tile::pair * Tile::pair;
-  }
+  static constexpr std::int64_t whole_tiles(std::int64_t columns) { return rounded_up(columns, Tile::pair); }
 };
 
 /// The products of each block of each chunk; those of equal shapes are one.

@@ -51,7 +51,7 @@ struct ConvAxis {
   /// distance.
   std::int64_t weight(std::int64_t at, std::int64_t phase) const { return at * stride + phase + padding; }
   /// Elements of x that a phase has.
-  std::int64_t extent(std::int64_t phase) const { return (in - phase + stride - 1) / stride; }
+  std::int64_t extent(std::int64_t phase) const { return parts_of(in - phase, stride); }
 
   std::int64_t least() const { return least_; }
   std::int64_t most() const { return most_; }
@@ -119,7 +119,7 @@ struct ConvGrid {
   std::int64_t least() const { return rows.least() * pitch() + columns.least(); }
   std::int64_t most() const { return rows.most() * pitch() + columns.most(); }
   /// Rows that distances lead to before a row and behind it.
-  std::int64_t rows_before() const { return (most() + pitch() - 1) / pitch(); }
+  std::int64_t rows_before() const { return parts_of(most(), pitch()); }
   std::int64_t rows_behind() const { return (pitch() - 1 - least()) / pitch(); }
 
   /// Rows [begin, end) of all pictures' grids, one behind another; those before the first and behind the last
@@ -133,8 +133,7 @@ struct ConvGrid {
     const std::int64_t picture = grid_row / rows.grid();
     const std::int64_t row = grid_row % rows.grid() * from.row_stride + from.first_row;
     const bool is_there = grid_row >= 0 && picture < pictures && row < from.height;
-    const std::int64_t pixels =
-        is_there ? (from.width - from.first_column + from.column_stride - 1) / from.column_stride : 0;
+    const std::int64_t pixels = is_there ? parts_of(from.width - from.first_column, from.column_stride) : 0;
     const BFloat16* const first =
         from.data + ((picture * from.height + row) * from.width + from.first_column) * from.channels;
     const auto bytes_of = [&](std::int64_t count) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/base/division.h"
 #include "kernels/base/half.h"
 #include "kernels/cpu/conv2d_grid.h"
 #include "kernels/cpu/parallel.h"
@@ -92,7 +93,7 @@ struct PixelWriter {
   std::int64_t first_row = 0, first_column = 0;
 
   void write(std::int64_t begin, std::int64_t end, const float* sums, BFloat16* to) const {
-    const std::int64_t pixels = (width - first_column + column_stride - 1) / column_stride;
+    const std::int64_t pixels = parts_of(width - first_column, column_stride);
     for (std::int64_t place = begin; place < end;) {
       const std::int64_t grid_row = place / pitch;
       const std::int64_t column = place % pitch;

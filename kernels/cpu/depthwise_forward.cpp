@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernels/base/division.h"
 #include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/depthwise_conv2d.h"
 #include "kernels/cpu/parallel.h"
@@ -63,7 +64,7 @@ KernelPtr depthwise_kernel(const Conv2d& op, const KernelIo& io) {
                              .lanes = 0,
                              .channels = 0};
   const std::int64_t most = depthwise_lanes(in);
-  const std::int64_t parts = (in.lanes + most - 1) / most;  // of a group's lanes
+  const std::int64_t parts = parts_of(in.lanes, most);  // of a group's lanes
   const std::int64_t work = y.shape.elements() * w.shape[2] * w.shape[3];
   const auto run = [=, op = op, images = x.shape[0], channels = x.shape[1], in = in, out = out,
                     kernel = simd::best<Op>()](const Addresses& a) {

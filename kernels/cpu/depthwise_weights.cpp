@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernels/base/division.h"
 #include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
@@ -82,7 +83,7 @@ KernelPtr depthwise_kernel(const Conv2dBackwardWeights& op, const KernelIo& io) 
                          .w_lanes = 0,
                          .b_lanes = 0};
   const std::int64_t most = depthwise_lanes(in);
-  const std::int64_t parts = (in.lanes + most - 1) / most;  // of a group's lanes
+  const std::int64_t parts = parts_of(in.lanes, most);  // of a group's lanes
   const std::int64_t rows = in.groups * parts * dw.shape[2];
   const std::int64_t work = dy.shape.elements() * dw.shape[2] * dw.shape[3];
   const auto run = [=, op = op, kernel_h = dw.shape[2], channels = dw.shape[0], in = in, out = out,

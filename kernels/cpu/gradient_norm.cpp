@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/base/division.h"
 #include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
@@ -13,7 +14,7 @@ namespace lockstep::kernels {
 KernelPtr prepare(Cpu, const GradientNorm& op, const KernelIo& io) {
   using Op = GradientNorm;
   const std::int64_t n = io.inputs[Op::gradients].shape.elements();
-  const std::int64_t chunks = (n + gradient_norm_chunk - 1) / gradient_norm_chunk;
+  const std::int64_t chunks = parts_of(n, gradient_norm_chunk);
   return cpu_kernel(
       io,
       [=, kernel = simd::best<Op>(), gradients = io.inputs[Op::gradients].dtype](const Addresses& a) {

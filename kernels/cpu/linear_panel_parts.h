@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/base/division.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
@@ -20,8 +21,7 @@ inline constexpr std::int64_t chunk = PanelProduct::most_depth;
 
 /// Parts of `all`, each at most `most`, in whole panels.
 constexpr std::int64_t part_of(std::int64_t all, std::int64_t most) {
-  const std::int64_t parts = (all + most - 1) / most;
-  return (all / panel + parts - 1) / parts * panel;
+  return parts_of(all / panel, parts_of(all, most)) * panel;
 }
 
 /// What of the library's layouts our products read or write: row-major, column-major, panels of 64 outputs

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "kernels/base/division.h"
 #include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/linear_panel_parts.h"
 
@@ -33,14 +34,14 @@ struct WeightGradient {
   std::int64_t bytes() const { return static_cast<std::int64_t>(size_of(factors)); }
   /// Rows of x and dy whose words fill a chunk.
   std::int64_t chunk_rows() const { return chunk * word / bytes(); }
-  std::int64_t words(std::int64_t rows) const { return (rows * bytes() + word - 1) / word; }
+  std::int64_t words(std::int64_t rows) const { return parts_of(rows * bytes(), word); }
 
   /// Processors without wide vectors have smaller caches, too.
   std::int64_t block() const { return part_of(size.inputs, is_wide ? 512 : 256); }
   /// Outputs of a group of panels.
   std::int64_t group() const { return is_wide ? most_outputs : panel; }
-  std::int64_t groups() const { return (size.outputs + group() - 1) / group(); }
-  std::int64_t chunks() const { return (size.rows + chunk_rows() - 1) / chunk_rows(); }
+  std::int64_t groups() const { return parts_of(size.outputs, group()); }
+  std::int64_t chunks() const { return parts_of(size.rows, chunk_rows()); }
   /// f32 needs no packing where rows lie closer than a page: x^T is read as it lies. Where a panel takes more
   /// than one vector it is read again for each, and must stay in the first cache meanwhile.
   bool in_place() const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/base/division.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/layer_norm.h"
 
@@ -20,8 +21,8 @@ class RowChunks {
  public:
   explicit RowChunks(const NormRows& all)
       : all_(all),
-        size_(std::max<std::int64_t>(16, (all.end + 63) / 64)),
-        count_((all.end + size_ - 1) / size_) {}
+        size_(std::max<std::int64_t>(16, parts_of(all.end, 64))),
+        count_(parts_of(all.end, size_)) {}
 
   std::int64_t count() const { return count_; }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/base/division.h"
 #include "kernels/batch_norm.h"
 #include "kernels/cpu/parallel.h"
 
@@ -33,14 +34,14 @@ class Strips {
  public:
   explicit Strips(const TensorDesc& x) : view_(channel_view(x)), dtype_(x.dtype) {
     pixels_ = std::max(least_pixels, strip_elements / std::max<std::int64_t>(view_.lanes, 1));
-    segments_ = std::max<std::int64_t>(1, (view_.pixels + pixels_ - 1) / pixels_);
+    segments_ = std::max<std::int64_t>(1, parts_of(view_.pixels, pixels_));
     const std::int64_t image_elements = std::max<std::int64_t>(view_.pixels * view_.lanes, 1);
     images_ = std::clamp<std::int64_t>(joined_elements / image_elements, 1,
                                        std::max<std::int64_t>(view_.images, 1));
   }
 
   const ChannelView& view() const { return view_; }
-  std::int64_t of_group() const { return (view_.images + images_ - 1) / images_ * segments_; }
+  std::int64_t of_group() const { return parts_of(view_.images, images_) * segments_; }
   /// Of a channel, in the strip with this number in its group.
   std::int64_t elements_of_channel(std::int64_t strip) const {
     if (segments_ > 1) return std::min(pixels_, view_.pixels - strip % segments_ * pixels_);

@@ -14,7 +14,7 @@ constexpr std::int64_t cache_line_floats = cache_line / sizeof(float);
 
 /// Numbers from row to row: an odd number of lines, so that rows lie in different sets of a cache.
 constexpr std::int64_t odd_lines(std::int64_t floats) {
-  return ((floats + cache_line_floats - 1) / cache_line_floats | 1) * cache_line_floats;
+  return (parts_of(floats, cache_line_floats) | 1) * cache_line_floats;
 }
 
 /// Work below this many elements (or multiply-adds) is not worth waking a team for.
@@ -31,7 +31,7 @@ void parallel_ranges(std::int64_t n, std::int64_t work, std::int64_t align, cons
 #pragma omp parallel
   {
     const std::int64_t team = omp_get_num_threads();
-    const std::int64_t part = (n + team * align - 1) / (team * align) * align;
+    const std::int64_t part = parts_of(n, team * align) * align;
     const std::int64_t begin = std::min(n, omp_get_thread_num() * part);
     const std::int64_t end = std::min(n, begin + part);
     if (begin < end) body(begin, end);

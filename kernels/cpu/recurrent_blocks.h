@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/base/division.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/recurrent_operands.h"
 #include "kernels/cpu/simd/simd.h"
@@ -23,7 +24,7 @@ struct RecurrentBlocks {
   std::int64_t units;  ///< of a block
   std::int64_t depth;  ///< terms of a product
 
-  std::int64_t count() const { return (size.hidden + units - 1) / units; }
+  std::int64_t count() const { return parts_of(size.hidden, units); }
   std::int64_t weights() const { return depth * columns; }  ///< numbers of a block
   std::int64_t factor_row() const { return odd_lines(depth); }
   std::int64_t product_gate() const { return count() * units; }
@@ -101,7 +102,7 @@ class RecurrentWorkspace {
  private:
   float* take(std::int64_t floats) {
     float* const piece = at_ == nullptr ? nullptr : at_ + used_;
-    used_ += (floats + cache_line_floats - 1) / cache_line_floats * cache_line_floats;
+    used_ += rounded_up(floats, cache_line_floats);
     return piece;
   }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 
+#include "kernels/base/division.h"
 #include "kernels/cpu/onednn_op.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
@@ -65,7 +66,7 @@ class TilesOfSteps : public StepProduct {
   std::int64_t depth() const { return size().inputs / Tile::terms; }
   std::int64_t next() const { return depth() * Tile::bytes; }
   std::int64_t squares() const { return size().outputs / Tile::pair; }
-  std::int64_t row_squares() const { return (size().rows + Tile::pair - 1) / Tile::pair; }
+  std::int64_t row_squares() const { return parts_of(size().rows, Tile::pair); }
   std::int64_t weight_bytes() const { return 2 * squares() * next(); }
 
   std::size_t packed_bytes() const override {
@@ -114,7 +115,7 @@ class TilesOfSteps::Multiply : public BoundKernel {
     });
     const std::int64_t work = size.rows * size.inputs * size.outputs;
     parallel_ranges(product_.squares(), work, 1, [&](std::int64_t begin, std::int64_t end) {
-      const std::int64_t groups = (end - begin + together - 1) / together;
+      const std::int64_t groups = parts_of(end - begin, together);
       for (std::int64_t i = 0; i < groups; ++i) {
         const std::int64_t first = begin + (backwards_ ? groups - 1 - i : i) * together;
         multiply(first, std::min(together, end - first));

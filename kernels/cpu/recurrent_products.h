@@ -53,7 +53,7 @@ class StepProduct {
   }
   /// Products by tiles write whole pairs of them.
   std::size_t result_bytes() const {
-    const std::int64_t rows = (size_.rows + Tile::pair - 1) / Tile::pair * Tile::pair;
+    const std::int64_t rows = rounded_up(size_.rows, Tile::pair);
     return whole_lines(static_cast<std::size_t>(rows * size_.outputs) * sizeof(float));
   }
 

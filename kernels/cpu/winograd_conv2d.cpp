@@ -1,5 +1,6 @@
 #include "kernels/cpu/winograd_conv2d.h"
 
+#include "kernels/base/division.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/matmul.h"
 #include "kernels/winograd_conv2d.h"
@@ -16,7 +17,7 @@ bool saves_time(const MatmulOperands& t) {
   const DType factors = winograd_factors(t.x.dtype);
   const double least = factors == DType::bf16 ? 4.0 / 3 : 1;
   const std::int64_t extent = winograd_extent(factors);
-  const auto tiles_along = [&](std::size_t axis) { return (t.y.shape[axis] + extent - 1) / extent; };
+  const auto tiles_along = [&](std::size_t axis) { return parts_of(t.y.shape[axis], extent); };
   const auto pixels = static_cast<double>(t.y.shape[0] * t.y.shape[2] * t.y.shape[3]);
   const auto tiles = static_cast<double>(t.y.shape[0] * tiles_along(2) * tiles_along(3));
   const auto in = static_cast<double>(t.x.shape[1]);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/base/division.h"
 #include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/simd/simd.h"
@@ -33,8 +34,8 @@ WinogradTiles tiles_of(const TensorDesc& pictures, const Shape& y, DType factors
           .factors = factors,
           .height = pictures.shape[2],
           .width = pictures.shape[3],
-          .rows = (y[2] + extent - 1) / extent,
-          .columns = (y[3] + extent - 1) / extent,
+          .rows = parts_of(y[2], extent),
+          .columns = parts_of(y[3], extent),
           .planes = *winograd_planes(pictures)};
 }
 
@@ -61,8 +62,7 @@ struct Blocks {
     const std::int64_t most =
         std::clamp<std::int64_t>(words * per_word(factors) / (positions(factors) * channels), 48, 144);
     constexpr std::int64_t rows = 12;  // that a product takes at once, or half of them
-    const std::int64_t count = (tiles + most - 1) / most;
-    size = ((tiles + count - 1) / count + rows - 1) / rows * rows;
+    size = rounded_up(parts_of(tiles, parts_of(tiles, most)), rows);
   }
 
   template <class Body>
@@ -229,7 +229,7 @@ class WeightGradients {
                  [&](const WinogradRange& range) { simd::best<WinogradInput>()(gradient_, range, dy, m); });
       multiply({.factors = factors_,
                 .rows = weights_.rows,
-                .depth = (end - first + at_once - 1) / at_once,
+                .depth = parts_of(end - first, at_once),
                 .panels = out_.panels,
                 .transposes = true,
                 .accumulates = first > 0},

@@ -242,7 +242,7 @@ KernelPtr prepare(Cuda gpu, const AttentionBackward& backward, const KernelIo& i
             };
             const auto output = [&](std::size_t which) { return a.out<Element>(s.parts[which].tensor); };
             constexpr unsigned block = 128;
-            launch(sum_rows<Element>, static_cast<unsigned>((rows + block - 1) / block), block, 0, stream,
+            launch(sum_rows<Element>, static_cast<unsigned>(parts_of(rows, block)), block, 0, stream,
                    of_queries, rows, a.in<Element>(Op::dy), a.in<Element>(Op::y), a.workspace<float>());
             launch(gradients_of_queries<Element, chunks>, blocks_of(of_queries, s), Tiles::threads, 0, stream,
                    op.dropout(), of_queries, input(0), input(1), input(2), a.in<Element>(Op::dy),

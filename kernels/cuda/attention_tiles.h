@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "kernels/attention.h"
+#include "kernels/base/division.h"
 #include "kernels/base/error.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/kernel.h"
@@ -35,7 +36,7 @@ struct CudaHead {
         keys(s.keys),
         heads(s.heads),
         dim(s.dim),
-        tiles((rows + tile - 1) / tile),
+        tiles(parts_of(rows, tile)),
         q_row(s.parts[0].row),
         k_row(s.parts[1].row),
         v_row(s.parts[2].row),

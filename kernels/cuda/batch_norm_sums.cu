@@ -172,10 +172,6 @@ __global__ void add_chunks(Chunks chunks, const float* partials, float* sums, do
   if (total != nullptr) total[k] = sum_of_chunks;
 }
 
-unsigned blocks_of(std::int64_t items, std::int64_t of_block) {
-  return static_cast<unsigned>((items + of_block - 1) / of_block);
-}
-
 /// Blocks for each chunk, and the chunks.
 struct SumGrid {
   bool side_by_side;
@@ -186,11 +182,11 @@ struct SumGrid {
   explicit SumGrid(const Images<Index>& images) : side_by_side(images.lanes > 1) {
     constexpr std::int64_t wanted_blocks = 2048;  // enough for a great GPU
     constexpr std::int64_t most_chunks = 65535;
-    blocks = side_by_side ? blocks_of(images.channels, warp) : static_cast<unsigned>(images.channels);
+    blocks = side_by_side ? blocks_for(images.channels, warp) : static_cast<unsigned>(images.channels);
     const std::int64_t wanted = std::clamp<std::int64_t>(wanted_blocks / blocks, 1, most_chunks);
     const std::int64_t least = side_by_side ? block : 4 * block;
-    const std::int64_t size = std::max<std::int64_t>(least, (images.count + wanted - 1) / wanted);
-    chunks = {images.channels, size, (images.count + size - 1) / size, images.count};
+    const std::int64_t size = std::max(least, parts_of<std::int64_t>(images.count, wanted));
+    chunks = {images.channels, size, parts_of<std::int64_t>(images.count, size), images.count};
   }
 
   dim3 grid() const { return {blocks, static_cast<unsigned>(chunks.count)}; }
@@ -235,7 +231,7 @@ void choose_layouts(Cuda, const BatchNormSums&, KernelIo& io) {
 KernelPtr prepare(Cuda, const BatchStatistics&, const KernelIo& io) {
   using Op = BatchStatistics;
   return moments_kernel(io, [](const SumGrid& sums, const Addresses& a, cudaStream_t stream) {
-    launch(join_moments, blocks_of(sums.chunks.channels, 128), 128, 0, stream, sums.chunks,
+    launch(join_moments, blocks_for(sums.chunks.channels, 128), 128, 0, stream, sums.chunks,
            a.workspace<const float>(), a.out(Op::mean), a.out(Op::variance));
   });
 }
@@ -243,7 +239,7 @@ KernelPtr prepare(Cuda, const BatchStatistics&, const KernelIo& io) {
 KernelPtr prepare(Cuda, const BatchMoments& op, const KernelIo& io) {
   using Op = BatchMoments;
   const auto join = [samples = op.samples](const SumGrid& sums, const Addresses& a, cudaStream_t stream) {
-    launch(join_valid_moments, blocks_of(sums.chunks.channels, 128), 128, 0, stream, sums.chunks,
+    launch(join_valid_moments, blocks_for(sums.chunks.channels, 128), 128, 0, stream, sums.chunks,
            a.in<StepState>(Op::state), samples, a.workspace<const float>(), a.out<double>(Op::moments));
   };
   return moments_kernel(io, join, op.samples);
@@ -253,7 +249,7 @@ KernelPtr prepare(Cuda, const JoinedStatistics&, const KernelIo& io) {
   using Op = JoinedStatistics;
   const std::int64_t channels = io.outputs[Op::mean].shape.elements();
   return cuda_kernel(io, [channels](const Addresses& a, cudaStream_t stream) {
-    launch(statistics_of, blocks_of(channels, 128), 128, 0, stream, channels, a.in<double>(Op::moments),
+    launch(statistics_of, blocks_for(channels, 128), 128, 0, stream, channels, a.in<double>(Op::moments),
            a.out(Op::mean), a.out(Op::variance));
   });
 }
@@ -272,7 +268,7 @@ KernelPtr prepare(Cuda, const BatchNormSums& op, const KernelIo& io) {
           launch(kernel, sums.grid(), block, 0, stream, images, static_cast<Index>(sums.chunks.size),
                  function, eps, a.in<Element>(Op::dy), a.in<Element>(Op::x), a.in(Op::mean),
                  a.in(Op::variance), a.in(Op::weight), a.in(Op::bias), a.workspace<float>());
-          launch(add_chunks, blocks_of(2 * sums.chunks.channels, 128), 128, 0, stream, sums.chunks,
+          launch(add_chunks, blocks_for(2 * sums.chunks.channels, 128), 128, 0, stream, sums.chunks,
                  a.workspace<const float>(), a.out(Op::sums), a.out<double>(Op::total));
         },
         sums.workspace());

@@ -58,7 +58,7 @@ KernelPtr cast_rows_kernel(const KernelIo& io, const PaddedRows& from, const Pad
 }  // namespace
 
 void launch_cast(std::int64_t n, DType from, const void* x, DType to, void* y, cudaStream_t stream) {
-  const Spread s = spread((n + 3) / 4);
+  const Spread s = spread(parts_of(n, 4));
   with_element(from, [&]<class From>(From*) {
     with_element(to, [&]<class To>(To*) {
       launch(cast<From, To>, s.blocks, s.threads, 0, stream, n, static_cast<const From*>(x),

@@ -81,7 +81,7 @@ using GemmPtr = std::shared_ptr<const Gemm>;
 /// From one row's logits to the next one's. In half types each row begins at 16 bytes, or products and
 /// kernels would take them by the element.
 std::int64_t stride_of(DType dtype, std::int64_t classes) {
-  return is_half(dtype) ? (classes + kept_lanes - 1) / kept_lanes * kept_lanes : classes;
+  return is_half(dtype) ? rounded_up(classes, kept_lanes) : classes;
 }
 
 /// The products of a chunk. Its logits and their gradient have the type of the factors, as with
@@ -232,9 +232,8 @@ KernelPtr classifier_kernel(Cuda cuda, const Op& op, const KernelIo& io) {
                        products, stream);
       chunk.dweight->launch({logits, x, a.out(Op::dweight)}, products, stream);
       if (!bias) continue;
-      launch(add_bias_gradient<Element>, static_cast<unsigned>((size.outputs + block - 1) / block), block, 0,
-             stream, chunk.rows, size.outputs, stride, chunk.first > 0, static_cast<const Element*>(logits),
-             a.out(Op::dbias));
+      launch(add_bias_gradient<Element>, blocks_for(size.outputs, block), block, 0, stream, chunk.rows,
+             size.outputs, stride, chunk.first > 0, static_cast<const Element*>(logits), a.out(Op::dbias));
     }
     launch_account(size.rows, losses, state, a.out<ControlBlock>(Op::control), stream);
   };
@@ -248,8 +247,7 @@ void choose_layouts(Cuda, const ClassifierLoss& op, KernelIo& io) {
   TensorDesc& weight = io.inputs[Op::weight];
   const bool tensor_cores = weight.dtype != DType::f32 || gpu_precision(op.precision) == Precision::tf32;
   if (!weight.layout && tensor_cores) {
-    const std::int64_t rows =
-        (weight.shape[0] + Op::gpu_vocabulary - 1) / Op::gpu_vocabulary * Op::gpu_vocabulary;
+    const std::int64_t rows = rounded_up(weight.shape[0], Op::gpu_vocabulary);
     weight.layout = Layout::row_major_up_to(rows, weight.shape);
   }
   all_row_major(io);

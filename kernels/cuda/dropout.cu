@@ -35,7 +35,7 @@ __global__ void dropout(Dropout op, std::int64_t in_sample, std::int64_t fours, 
 KernelPtr prepare(Cuda, const Dropout& op, const KernelIo& io) {
   const TensorDesc& x = io.inputs[Dropout::x];
   const std::int64_t in_sample = x.shape.elements(1);
-  const std::int64_t fours = (in_sample + 3) / 4;
+  const std::int64_t fours = parts_of(in_sample, 4);
   const std::int64_t items = x.shape[0] * fours;
   return with_element(x.dtype, [&]<class Element>(Element*) {
     return cuda_kernel(io, [=, s = spread(items)](const Addresses& a, cudaStream_t stream) {

@@ -86,9 +86,9 @@ KernelPtr prepare(Cuda, const EmbeddingBackward&, const KernelIo& io) {
   return for_rows(size, [&]<int lanes>() {
     const std::int64_t numbers = size.vocab * size.dim;
     const std::int64_t all = io.outputs[Op::dweight].layout_or_row_major().span();
-    const std::int64_t columns = (size.dim + lanes - 1) / lanes;
-    const auto threads = static_cast<unsigned>(std::min<std::int64_t>(block, (columns + 31) / 32 * 32));
-    const auto parts = static_cast<unsigned>((columns + threads - 1) / threads);
+    const std::int64_t columns = parts_of(size.dim, lanes);
+    const auto threads = static_cast<unsigned>(std::min<std::int64_t>(block, rounded_up(columns, warp)));
+    const auto parts = blocks_for(columns, threads);
     return cuda_kernel(
         io,
         [=, s = spread(all)](const Addresses& a, cudaStream_t stream) {

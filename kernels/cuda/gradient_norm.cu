@@ -53,7 +53,7 @@ __global__ void finish(GradientNorm op, std::int64_t chunks, const double* sums,
 KernelPtr prepare(Cuda, const GradientNorm& op, const KernelIo& io) {
   using Op = GradientNorm;
   const std::int64_t n = io.inputs[Op::gradients].shape.elements();
-  const std::int64_t chunks = (n + gradient_norm_chunk - 1) / gradient_norm_chunk;
+  const std::int64_t chunks = parts_of(n, gradient_norm_chunk);
   const DType dtype = io.inputs[Op::gradients].dtype;
   return with_element(dtype, [&]<class Element>(Element*) {
     return cuda_kernel(

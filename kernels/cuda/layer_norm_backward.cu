@@ -16,9 +16,9 @@ struct Chunks {
   /// `blocks`: enough for a great GPU. `groups`: rows that a block takes at a time; with fewer than
   /// `least_turns` of them its sums are not worth their way.
   Chunks(const Rows& rows, std::int64_t blocks, std::int64_t groups, std::int64_t least_turns) {
-    const std::int64_t wanted = (rows.count + blocks - 1) / blocks;
-    size = std::max(least_turns * groups, (wanted + groups - 1) / groups * groups);
-    count = std::max<std::int64_t>(1, (rows.count + size - 1) / size);
+    const std::int64_t wanted = parts_of(rows.count, blocks);
+    size = std::max(least_turns * groups, rounded_up(wanted, groups));
+    count = std::max<std::int64_t>(1, parts_of(rows.count, size));
   }
 
   std::size_t bytes(const Rows& rows) const {

@@ -107,9 +107,9 @@ KernelPtr loss_kernel(const Loss& loss_of, const LossShape& shape, const KernelI
         auto* const losses = a.template workspace<RowLoss>();
         if (rows > 0 && loss_of.columns <= columns_of_a_warp) {
           const std::int64_t at_a_time = std::min<std::int64_t>(rows, block / warp);
-          launch(row_losses<warp, Loss>, static_cast<unsigned>((rows + at_a_time - 1) / at_a_time),
-                 static_cast<unsigned>(at_a_time * warp), 0, stream, loss_of, rows, rows_of_sample, strides,
-                 predictions, targets, state, gradient, losses);
+          launch(row_losses<warp, Loss>, blocks_for(rows, at_a_time), static_cast<unsigned>(at_a_time * warp),
+                 0, stream, loss_of, rows, rows_of_sample, strides, predictions, targets, state, gradient,
+                 losses);
         } else if (rows > 0) {
           launch(row_losses<block, Loss>, static_cast<unsigned>(rows), block, 0, stream, loss_of, rows,
                  rows_of_sample, strides, predictions, targets, state, gradient, losses);

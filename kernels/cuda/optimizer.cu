@@ -199,7 +199,7 @@ KernelPtr prepare(Cuda, const SgdUpdate& op, const KernelIo& io) {
   const std::int64_t n = io.inputs[Op::gradient].shape.elements();
   const DType copies = io.outputs.back().dtype;  // if there are any
   return with_element(io.inputs[Op::gradient].dtype, [&]<class Gradient>(Gradient*) {
-    const auto run = [=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
+    const auto run = [=, s = spread(parts_of(n, 4))](const Addresses& a, cudaStream_t stream) {
       if (op.has_buffer()) {
         launch_update<SgdStep, SgdRule, Gradient>(op, n, s, copies, a, stream, a.out(Op::buffer));
       } else {
@@ -215,7 +215,7 @@ KernelPtr prepare(Cuda, const AdamUpdate& op, const KernelIo& io) {
   const std::int64_t n = io.inputs[Op::gradient].shape.elements();
   const DType copies = io.outputs.back().dtype;  // if there are any
   return with_element(io.inputs[Op::gradient].dtype, [&]<class Gradient>(Gradient*) {
-    const auto run = [=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
+    const auto run = [=, s = spread(parts_of(n, 4))](const Addresses& a, cudaStream_t stream) {
       float* const exp_avg = a.out(Op::exp_avg);
       float* const exp_avg_sq = a.out(Op::exp_avg_sq);
       if (op.amsgrad) {

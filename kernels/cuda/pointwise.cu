@@ -50,7 +50,7 @@ __global__ void map(Step step, std::int64_t n, Element* y, const Operands*... op
 
 template <class Element, class Step, std::size_t... operand>
 KernelPtr map_kernel(const KernelIo& io, std::int64_t n, Step step, std::index_sequence<operand...>) {
-  return cuda_kernel(io, [=, s = spread((n + 3) / 4)](const Addresses& a, cudaStream_t stream) {
+  return cuda_kernel(io, [=, s = spread(parts_of(n, 4))](const Addresses& a, cudaStream_t stream) {
     launch(map<Step, Element, decltype(static_cast<void>(operand), Element())...>, s.blocks, s.threads, 0,
            stream, step, n, a.out<Element>(0), a.in<Element>(operand)...);
   });

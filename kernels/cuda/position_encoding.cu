@@ -34,7 +34,7 @@ KernelPtr prepare(Cuda, const PositionEncoding&, const KernelIo& io) {
   const std::int64_t columns = shape[shape.rank() - 1];
   const std::int64_t positions = shape[shape.rank() - 2];
   const std::int64_t total = shape.elements();
-  const Spread of_table = spread(positions * ((columns + 1) / 2));
+  const Spread of_table = spread(positions * parts_of(columns, 2));
   const Spread all = spread(total);
   return cuda_kernel(
       io,

@@ -64,7 +64,7 @@ KernelPtr prepare(Cuda, const SequenceLengths&, const KernelIo& io) {
   return cuda_kernel(io, [rows = shape[0], steps = shape[1]](const Addresses& a, cudaStream_t stream) {
     if (rows == 0) return;
     constexpr std::int64_t rows_of_block = block / warp;
-    const auto blocks = static_cast<unsigned>((rows + rows_of_block - 1) / rows_of_block);
+    const auto blocks = blocks_for(rows, rows_of_block);
     launch(count_tokens, blocks, block, 0, stream, rows, steps, a.in<std::int64_t>(Op::tokens),
            a.out<std::int64_t>(Op::lengths));
   });

@@ -98,7 +98,7 @@ KernelPtr sum_kernel(const KernelIo& io, const PointwiseWalk& walk) {
   }
   const std::int64_t last = axes.outer_axes - 1;
   if (last >= 0 && axes.outer_x[last] == 1 && axes.outer_extents[last] >= columns_in_tile / 4) {
-    const std::int64_t tiles = (axes.outer_extents[last] + columns_in_tile - 1) / columns_in_tile;
+    const std::int64_t tiles = parts_of(axes.outer_extents[last], columns_in_tile);
     const auto blocks = static_cast<unsigned>(sums / axes.outer_extents[last] * tiles);
     return cuda_kernel(io, [=](const Addresses& a, cudaStream_t stream) {
       launch(sum_columns<Element>, blocks, block, 0, stream, axes, terms, tiles, a.in<Element>(SumTo::x),

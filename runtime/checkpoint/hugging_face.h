@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "runtime/options/options.h"
-#include "runtime/step/weights_file.h"
+#include "runtime/weights/weights_file.h"
 
 namespace lockstep::runtime {
 

@@ -18,8 +18,8 @@
 #include "kernels/base/unique_fd.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/run_access.h"
-#include "runtime/step/weights_file.h"
-#include "runtime/step/write_weights.h"
+#include "runtime/weights/weights_file.h"
+#include "runtime/weights/write_weights.h"
 
 namespace lockstep::runtime {
 namespace {

@@ -13,7 +13,7 @@
 #include "kernels/device.h"
 #include "runtime/options/options.h"
 #include "runtime/plan/plan.h"
-#include "runtime/step/parameter_io.h"
+#include "runtime/weights/parameter_io.h"
 
 namespace lockstep::runtime {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "runtime/options/options.h"
-#include "runtime/step/weights_file.h"
+#include "runtime/weights/weights_file.h"
 
 namespace lockstep::runtime {
 

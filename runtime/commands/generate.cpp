@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/base/division.h"
 #include "kernels/base/error.h"
 #include "runtime/commands/with_peers.h"
 #include "runtime/generate/beam_search.h"
@@ -19,7 +20,7 @@
 #include "runtime/run/kept_plans.h"
 #include "runtime/run/rank_agreement.h"
 #include "runtime/run/run_plans.h"
-#include "runtime/step/parameter_io.h"
+#include "runtime/weights/parameter_io.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -203,7 +204,7 @@ class Dealer {
 /// Texts at a time: as many as the prompts need, and --batch-size at most.
 std::int64_t places_for(const Options& options, const Session& session, std::size_t prompts) {
   const std::int64_t ranks = session.world.size;
-  const std::int64_t needed = (static_cast<std::int64_t>(prompts) + ranks - 1) / ranks;
+  const std::int64_t needed = parts_of(static_cast<std::int64_t>(prompts), ranks);
   return std::min(batch_size_per_rank(options, session.world.size), needed);
 }
 

@@ -8,7 +8,7 @@
 #include "runtime/machine/session.h"
 #include "runtime/options/options.h"
 #include "runtime/output/predictions.h"
-#include "runtime/step/weights_file.h"
+#include "runtime/weights/weights_file.h"
 
 namespace lockstep::runtime {
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "kernels/attention.h"
+#include "kernels/base/division.h"
 #include "kernels/classifier.h"
 #include "kernels/conv2d.h"
 #include "kernels/layer_norm.h"
@@ -27,7 +28,7 @@ MathUnit unit_of(DType dtype, kernels::MatmulPrecision precision) {
 }
 
 double rounded(std::int64_t extent, std::int64_t multiple) {
-  return static_cast<double>((extent + multiple - 1) / multiple * multiple) / static_cast<double>(extent);
+  return static_cast<double>(rounded_up(extent, multiple)) / static_cast<double>(extent);
 }
 
 bool has_note(const kernels::LibraryPlan& plan, std::string_view note) {

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/base/division.h"
 #include "kernels/base/dtype.h"
 #include "runtime/performance/timeline.h"
 #include "runtime/plan/plan.h"
@@ -16,7 +17,7 @@ struct Cluster {
   int ranks_per_node = 1;
   double link_bytes_per_s = 0;  ///< of each node, in each direction at once, without the headers of packets
 
-  int nodes() const { return (ranks + ranks_per_node - 1) / ranks_per_node; }
+  int nodes() const { return parts_of(ranks, ranks_per_node); }
   int most_on_a_node() const { return ranks < ranks_per_node ? ranks : ranks_per_node; }
 };
 

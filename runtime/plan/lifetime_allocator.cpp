@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/base/division.h"
+
 namespace lockstep::runtime {
 
 bool LifetimeAllocator::try_place(Lifetime& life, std::size_t alignment) {
@@ -14,7 +16,7 @@ bool LifetimeAllocator::try_place(Lifetime& life, std::size_t alignment) {
   for (const Lifetime* other : neighbours) {
     if (offset + life.bytes <= other->offset) break;
     const std::size_t behind = other->offset + other->bytes;
-    offset = std::max(offset, (behind + alignment - 1) / alignment * alignment);
+    offset = std::max(offset, rounded_up(behind, alignment));
   }
   if (life.bytes > bytes_ || offset > bytes_ - life.bytes) return false;
   life.offset = offset;

@@ -81,8 +81,8 @@ struct Plan {
   std::size_t bytes_of(model::Role role) const;
 };
 
-/// Runs the passes in the order that runtime/README.md tells. Deterministic: equal arguments give equal plans
-/// on every rank.
+/// Runs the passes in the order that runtime/plan/README.md tells. Deterministic: equal arguments give equal
+/// plans on every rank.
 Plan make_plan(const model::Model& model, const model::InputSpec& input, const PlanRequest& request,
                const kernels::Device& device, const PlanConstraints& constraints);
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/base/division.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::runtime {
@@ -11,7 +12,7 @@ namespace {
 
 /// In which a rank takes so many samples.
 std::int64_t steps_for(std::int64_t samples, const Batching& batching) {
-  return (samples + batching.step_samples() - 1) / batching.step_samples();
+  return parts_of(samples, batching.step_samples());
 }
 
 /// `by_epochs`: those that --epochs gives; 0 without it.

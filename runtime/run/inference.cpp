@@ -16,7 +16,7 @@
 #include "runtime/run/rank_agreement.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/run/task_agreement.h"
-#include "runtime/step/parameter_io.h"
+#include "runtime/weights/parameter_io.h"
 
 namespace lockstep::runtime {
 namespace {

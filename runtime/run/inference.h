@@ -9,7 +9,7 @@
 #include "runtime/run/evaluator.h"
 #include "runtime/run/task.h"
 #include "runtime/step/executor.h"
-#include "runtime/step/weights_file.h"
+#include "runtime/weights/weights_file.h"
 
 namespace lockstep::runtime {
 

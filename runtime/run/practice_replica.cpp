@@ -6,7 +6,7 @@
 #include "kernels/base/philox.h"
 #include "kernels/step_state.h"
 #include "runtime/run/run_plans.h"
-#include "runtime/step/parameter_io.h"
+#include "runtime/weights/parameter_io.h"
 
 namespace lockstep::runtime {
 namespace {

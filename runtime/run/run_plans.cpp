@@ -12,11 +12,12 @@
 #include "comm/nccl/library.h"
 #include "kernels/base/activity.h"
 #include "kernels/base/deadline.h"
+#include "kernels/base/division.h"
 #include "kernels/base/error.h"
 #include "runtime/plan/algorithms.h"
 #include "runtime/run/algorithm_cache.h"
 #include "runtime/run/plan_requests.h"
-#include "runtime/step/parameter_io.h"
+#include "runtime/weights/parameter_io.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -152,7 +153,7 @@ std::size_t gpu_bytes(const MemoryNeed& need) {
   for (const std::size_t part :
        {need.parameters, need.parameter_copies, need.gradients, need.optimizer_state, need.averages,
         need.activations, need.workspace, need.batch_slots, need.stored, need.step_state}) {
-    pages += (part + page - 1) / page;
+    pages += parts_of(part, page);
   }
   return pages * page;
 }

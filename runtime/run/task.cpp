@@ -14,7 +14,7 @@
 #include "runtime/plugin/entries.h"
 #include "runtime/plugin/load_plugins.h"
 #include "runtime/run/task_agreement.h"
-#include "runtime/step/weights_file.h"
+#include "runtime/weights/weights_file.h"
 
 namespace lockstep::runtime {
 namespace {

@@ -19,8 +19,8 @@
 #include "runtime/run/training_progress.h"
 #include "runtime/step/cuda_graph_policy.h"
 #include "runtime/step/executor.h"
-#include "runtime/step/parameter_io.h"
 #include "runtime/step/step_pipeline.h"
+#include "runtime/weights/parameter_io.h"
 
 namespace lockstep::runtime {
 

@@ -20,7 +20,7 @@
 #include "runtime/run/rank_agreement.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/run/trainer.h"
-#include "runtime/step/initial_weights.h"
+#include "runtime/weights/initial_weights.h"
 
 namespace lockstep::runtime {
 namespace {

@@ -1,4 +1,4 @@
-// Waits that no peer can end: a disk that hangs, and files that are none. comm/README.md has the table of all
+// Waits that no peer can end: a disk that hangs, and files that are none. comm/WAITS.md has the table of all
 // waits.
 #include <sys/stat.h>
 

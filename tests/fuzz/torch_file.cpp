@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "kernels/base/error.h"
-#include "runtime/step/torch_file.h"
+#include "runtime/weights/torch_file.h"
 #include "tests/fuzz/input_file.h"
 #include "tests/fuzz/zip_bytes.h"
 

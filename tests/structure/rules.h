@@ -54,16 +54,16 @@ inline constexpr std::array parts{
     Part{"runtime/plan", "kernels comm model"},
     Part{"runtime/performance", "kernels comm model runtime/plan"},
     Part{"runtime/step", "kernels comm data model runtime/plan"},
+    Part{"runtime/weights", "kernels data runtime/plan runtime/step"},
     Part{"runtime/generate", "kernels data model runtime/plan runtime/step runtime/options"},
     Part{"runtime/options", "kernels comm data model runtime/plan"},
     Part{"runtime/plugin", "kernels data model"},
     Part{"runtime/machine", "kernels comm runtime/options"},
     Part{"runtime/output", "kernels comm runtime/step"},
-    Part{"runtime/checkpoint", "kernels comm runtime/plan runtime/step runtime/options"},
+    Part{"runtime/checkpoint", "kernels comm runtime/plan runtime/weights runtime/options"},
     Part{"runtime/run",
-         "kernels comm data model runtime/plan runtime/performance runtime/step runtime/options "
-         "runtime/plugin "
-         "runtime/machine runtime/output runtime/checkpoint"},
+         "kernels comm data model runtime/plan runtime/performance runtime/step runtime/weights "
+         "runtime/options runtime/plugin runtime/machine runtime/output runtime/checkpoint"},
     Part{"runtime", "kernels comm data model"},
 
     Part{"launcher", "kernels/base comm/world comm/net comm/store"},

@@ -41,6 +41,7 @@ TEST_CASE("includes run downward only") {
 TEST_CASE("subfolders have an order, too") {
   CHECK(faults("runtime/run/trainer.cpp", "#include \"runtime/plan/plan.h\"\n") == 0);
   CHECK(faults("runtime/plan/plan.cpp", "#include \"runtime/run/trainer.h\"\n") == 1);
+  CHECK(faults("runtime/step/memory.cpp", "#include \"runtime/weights/parameter_io.h\"\n") == 1);
   CHECK(faults("comm/tcp/link.cpp", "#include \"comm/net/tcp.h\"\n") == 0);
   CHECK(faults("comm/net/tcp.cpp", "#include \"comm/tcp/link.h\"\n") == 1);
 }

@@ -26,25 +26,23 @@ void add_to_sum(Graph& graph, ValueId gradient) {
   const std::size_t writer = *graph.producer(gradient);
   const ValueId fresh = add_fresh_value(graph, gradient);
   std::ranges::replace(graph.nodes()[writer].outputs, gradient, fresh);
-  Node sum{.id = graph.new_node_id(),
-           .op = model::make_op(kernels::Pointwise::single(kernels::PointwiseFunction::add)),
+  Node sum{.op = model::make_op(kernels::Pointwise::single(kernels::PointwiseFunction::add)),
            .inputs = {gradient, fresh},
            .outputs = {gradient},
            .layer = graph.nodes()[writer].layer,
            .phase = model::Phase::backward};
-  graph.nodes().insert(graph.nodes().begin() + static_cast<std::ptrdiff_t>(writer) + 1, std::move(sum));
+  graph.insert_after(writer, std::move(sum));
 }
 
 /// The node that rounds comes right behind the one that completes the sum.
 void add_rounding(Graph& graph, const model::Parameter& parameter, DType dtype) {
   const std::size_t writer = *graph.producer(parameter.gradient_sum);
-  Node node{.id = graph.new_node_id(),
-            .op = model::make_op(kernels::Cast{dtype}),
+  Node node{.op = model::make_op(kernels::Cast{dtype}),
             .inputs = {parameter.gradient_sum},
             .outputs = {parameter.gradient},
             .layer = graph.nodes()[writer].layer,
             .phase = model::Phase::backward};
-  graph.nodes().insert(graph.nodes().begin() + static_cast<std::ptrdiff_t>(writer) + 1, std::move(node));
+  graph.insert_after(writer, std::move(node));
 }
 
 }  // namespace

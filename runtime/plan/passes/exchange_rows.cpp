@@ -93,8 +93,7 @@ std::size_t position_of(const Graph& graph, int node_id) {
 void add_rows_node(Graph& graph, model::Parameter& parameter, const Summands& summands, std::int64_t capacity,
                    DType dtype) {
   const model::Value weight = graph.value(parameter.value);
-  Node node{.id = graph.new_node_id(),
-            .op = model::make_op(
+  Node node{.op = model::make_op(
                 kernels::EmbeddingRows{.vocab = weight.type.shape[0], .capacity = capacity, .dtype = dtype}),
             .inputs = {},
             .outputs = {},
@@ -112,7 +111,7 @@ void add_rows_node(Graph& graph, model::Parameter& parameter, const Summands& su
   const model::Types types = node.op->infer(graph.types(node.inputs));
   parameter.rows = graph.add_value("rows of " + weight.name, types.front(), model::Role::rows);
   node.outputs = {parameter.rows};
-  graph.nodes().insert(graph.nodes().begin() + static_cast<std::ptrdiff_t>(last) + 1, std::move(node));
+  graph.insert_after(last, std::move(node));
 }
 
 void split_gradient(Graph& graph, std::size_t index, const Summands& summands, std::int64_t capacity,

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "kernels/base/division.h"
 #include "kernels/cast.h"
 #include "kernels/embedding.h"
 #include "kernels/linear_gelu.h"
@@ -45,7 +46,7 @@ bool is_odd(std::int64_t width) {
 }
 
 std::int64_t whole(std::int64_t width) {
-  return (width + whole_width - 1) / whole_width * whole_width;
+  return rounded_up(width, whole_width);
 }
 
 /// The dimensions that must have room together, since a kernel takes all of them or none. The rule: such a

@@ -127,13 +127,12 @@ void cast_gradient(Graph& graph, model::Parameter& parameter, std::size_t writer
   gradient.role = model::Role::activation;
   const ValueId copy = graph.add_value(gradient.name, {dtype, gradient.type.shape}, model::Role::gradient);
   const Node& before = graph.nodes()[writer];
-  Node node{.id = graph.new_node_id(),
-            .op = model::make_op(kernels::Cast{dtype}),
+  Node node{.op = model::make_op(kernels::Cast{dtype}),
             .inputs = {parameter.gradient},
             .outputs = {copy},
             .layer = before.layer,
             .phase = before.phase};
-  graph.nodes().insert(graph.nodes().begin() + static_cast<std::ptrdiff_t>(writer) + 1, std::move(node));
+  graph.insert_after(writer, std::move(node));
   parameter.gradient = copy;
 }
 

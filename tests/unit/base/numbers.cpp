@@ -14,6 +14,7 @@ using tests::message_of;
 
 TEST_CASE("a division that rounds up, and the multiple that it stands for") {
   CHECK(parts_of(0, 4) == 0);
+  CHECK(parts_of(-3, 4) == 0);
   CHECK(parts_of(1, 4) == 1);
   CHECK(parts_of(4, 4) == 1);
   CHECK(parts_of(std::int64_t{1} << 40, 3) == 366503875926);

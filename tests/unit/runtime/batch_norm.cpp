@@ -7,7 +7,7 @@
 #include "comm/make_communicator.h"
 #include "kernels/base/safetensors.h"
 #include "runtime/step/executor.h"
-#include "runtime/step/parameter_io.h"
+#include "runtime/weights/parameter_io.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/runtime/small_plans.h"

@@ -7,7 +7,7 @@
 #include "model/layers.h"
 #include "model/zoo/zoo.h"
 #include "runtime/step/executor.h"
-#include "runtime/step/parameter_io.h"
+#include "runtime/weights/parameter_io.h"
 #include "tests/support/catch.h"
 #include "tests/support/largest_error.h"
 #include "tests/support/message_of.h"

@@ -6,7 +6,7 @@
 #include "comm/make_communicator.h"
 #include "model/layers.h"
 #include "model/zoo/zoo.h"
-#include "runtime/step/parameter_io.h"
+#include "runtime/weights/parameter_io.h"
 #include "tests/support/catch.h"
 
 namespace lockstep::runtime {

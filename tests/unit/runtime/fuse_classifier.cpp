@@ -5,7 +5,7 @@
 #include "comm/make_communicator.h"
 #include "runtime/plan/value_memory.h"
 #include "runtime/step/executor.h"
-#include "runtime/step/parameter_io.h"
+#include "runtime/weights/parameter_io.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/small_plans.h"
 

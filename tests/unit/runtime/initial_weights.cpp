@@ -1,5 +1,5 @@
 // Replicas that start from weights which were made elsewhere.
-#include "runtime/step/initial_weights.h"
+#include "runtime/weights/initial_weights.h"
 
 #include <algorithm>
 #include <bit>

@@ -9,7 +9,7 @@
 #include "runtime/plan/signature.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/step/executor.h"
-#include "runtime/step/parameter_io.h"
+#include "runtime/weights/parameter_io.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/one_replica.h"
 

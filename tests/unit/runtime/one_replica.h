@@ -9,7 +9,7 @@
 #include "comm/make_communicator.h"
 #include "kernels/base/philox.h"
 #include "runtime/step/executor.h"
-#include "runtime/step/parameter_io.h"
+#include "runtime/weights/parameter_io.h"
 #include "tests/unit/runtime/small_plans.h"
 
 namespace lockstep::runtime::testing {

@@ -6,7 +6,7 @@
 #include "kernels/base/half.h"
 #include "kernels/base/philox.h"
 #include "runtime/step/executor.h"
-#include "runtime/step/parameter_io.h"
+#include "runtime/weights/parameter_io.h"
 #include "tests/support/catch.h"
 #include "tests/support/device_under_test.h"
 #include "tests/support/temporary_folder.h"

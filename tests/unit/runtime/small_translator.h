@@ -7,7 +7,7 @@
 #include "comm/make_communicator.h"
 #include "model/zoo/zoo.h"
 #include "runtime/generate/decoder.h"
-#include "runtime/step/parameter_io.h"
+#include "runtime/weights/parameter_io.h"
 #include "tests/support/device_under_test.h"
 
 namespace lockstep::runtime::testing {

@@ -9,7 +9,7 @@
 #include "model/layers.h"
 #include "model/model.h"
 #include "runtime/generate/decoder.h"
-#include "runtime/step/parameter_io.h"
+#include "runtime/weights/parameter_io.h"
 #include "tests/support/device_under_test.h"
 
 namespace lockstep::runtime::testing {

@@ -9,7 +9,7 @@
 //       "args": argparse.Namespace(lr=.1, device=torch.device("cpu"), dtype=torch.float32,
 //           folder=pathlib.PosixPath("x"), seen={1, 2}), "best": numpy.float64(.5)},
 //           "training_checkpoint.pt")
-#include "runtime/step/torch_file.h"
+#include "runtime/weights/torch_file.h"
 
 #include "kernels/base/error.h"
 #include "tests/fuzz/zip_bytes.h"

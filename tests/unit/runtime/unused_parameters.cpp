@@ -1,7 +1,7 @@
 // --allow-unused: parameters that the loss does not depend on, in a step that runs.
 #include "comm/make_communicator.h"
 #include "runtime/step/executor.h"
-#include "runtime/step/parameter_io.h"
+#include "runtime/weights/parameter_io.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/small_plans.h"
 

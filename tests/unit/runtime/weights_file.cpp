@@ -1,6 +1,6 @@
 // Weights in one file and in shards, and where they are found.
-#include "runtime/step/weights_file.h"
-#include "runtime/step/write_weights.h"
+#include "runtime/weights/weights_file.h"
+#include "runtime/weights/write_weights.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/json.h"
 #include "runtime/checkpoint/saved_weights.h"
-#include "runtime/step/named_tensor.h"
+#include "runtime/weights/named_tensor.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
 #include "tests/support/message_of.h"

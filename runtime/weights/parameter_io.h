@@ -9,8 +9,8 @@
 
 #include "kernels/device.h"
 #include "runtime/step/memory.h"
-#include "runtime/step/named_tensor.h"
-#include "runtime/step/weights_file.h"
+#include "runtime/weights/named_tensor.h"
+#include "runtime/weights/weights_file.h"
 
 namespace lockstep::runtime {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "data/files/zip.h"
-#include "runtime/step/weights_file.h"
+#include "runtime/weights/weights_file.h"
 
 namespace lockstep::runtime {
 

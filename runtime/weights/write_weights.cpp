@@ -1,4 +1,4 @@
-#include "runtime/step/write_weights.h"
+#include "runtime/weights/write_weights.h"
 
 #include <algorithm>
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "kernels/base/file.h"
 #include "kernels/base/json.h"
-#include "runtime/step/weights_file.h"
+#include "runtime/weights/weights_file.h"
 
 namespace lockstep::runtime {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "kernels/base/dtype.h"
 #include "kernels/base/shape.h"
-#include "runtime/step/weights_file.h"
+#include "runtime/weights/weights_file.h"
 
 namespace lockstep::runtime {
 

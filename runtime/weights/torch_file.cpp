@@ -1,4 +1,4 @@
-#include "runtime/step/torch_file.h"
+#include "runtime/weights/torch_file.h"
 
 #include <algorithm>
 #include <array>

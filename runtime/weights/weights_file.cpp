@@ -1,4 +1,4 @@
-#include "runtime/step/weights_file.h"
+#include "runtime/weights/weights_file.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,7 +12,7 @@
 #include "kernels/base/half.h"
 #include "kernels/base/json.h"
 #include "kernels/base/typed_words.h"
-#include "runtime/step/torch_file.h"
+#include "runtime/weights/torch_file.h"
 
 namespace lockstep::runtime {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "kernels/base/safetensors.h"
-#include "runtime/step/weights_file.h"
+#include "runtime/weights/weights_file.h"
 
 namespace lockstep::runtime {
 

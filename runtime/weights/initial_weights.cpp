@@ -1,4 +1,4 @@
-#include "runtime/step/initial_weights.h"
+#include "runtime/weights/initial_weights.h"
 
 #include <algorithm>
 #include <map>

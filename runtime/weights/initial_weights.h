@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/step/parameter_io.h"
+#include "runtime/weights/parameter_io.h"
 
 namespace lockstep::runtime {
 

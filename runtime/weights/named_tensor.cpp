@@ -1,10 +1,10 @@
-#include "runtime/step/named_tensor.h"
+#include "runtime/weights/named_tensor.h"
 
 #include <cmath>
 
 #include "kernels/base/hash.h"
-#include "runtime/step/weights_file.h"
-#include "runtime/step/write_weights.h"
+#include "runtime/weights/weights_file.h"
+#include "runtime/weights/write_weights.h"
 
 namespace lockstep::runtime {
 namespace {

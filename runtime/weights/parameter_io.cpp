@@ -1,4 +1,4 @@
-#include "runtime/step/parameter_io.h"
+#include "runtime/weights/parameter_io.h"
 
 #include <algorithm>
 #include <memory>
