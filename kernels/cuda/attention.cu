@@ -58,11 +58,13 @@ __global__ void attend(Dropout dropout, CudaHead h, AttentionInputs<Element> in,
       float* const row = scores + mine * Tiles::score_row;
       float maximum = maxima[mine];
       for (int c = 0; c < Tiles::rows; ++c) maximum = row[c] > maximum ? row[c] : maximum;
+      // Where no key is seen yet, exponentials of -INFINITY are 0, and that of a NaN stays one.
       const bool none = maximum == -INFINITY;
-      const float shrink = none ? 1.0F : CudaMath::exp(maxima[mine] - maximum);
+      const float base = none ? 0.0F : maximum;
+      const float shrink = none ? 1.0F : CudaMath::exp(maxima[mine] - base);
       float total = totals[mine] * shrink;
       for (int c = 0; c < Tiles::rows; ++c) {
-        const float p = none ? 0.0F : CudaMath::exp(row[c] - maximum);
+        const float p = CudaMath::exp(row[c] - base);
         total += p;
         row[c] = in.state == nullptr || p == 0 ? p : p * drop_factor(dropout, words, query + mine, key + c);
       }
