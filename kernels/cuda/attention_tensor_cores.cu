@@ -50,17 +50,14 @@ struct RunningSoftmax {
 /// A block for Tiles::queries of one head.
 template <class Element, int dim>
 __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
-    attend(Dropout dropout, CudaHead h, const Element* q, const Element* k, const Element* v,
-           const std::int64_t* tokens, const std::int64_t* positions, const StepState* state, Element* y,
-           float* logsumexp) {
+    attend(Dropout dropout, CudaHead h, AttentionInputs<Element> in, Element* y, float* logsumexp) {
   using Tiles = TensorCoreTiles<dim>;
   constexpr int columns = 16 * Tiles::strips;  // queries of a warp
   STATIC_SHARED(uint4, keys, Tiles::keys * Tiles::row);
   STATIC_SHARED(uint4, values, Tiles::keys * Tiles::row);
   const int first = static_cast<int>(h.first_row<Tiles::queries>());
   const int query = first + static_cast<int>(threadIdx.x) / 32 * columns;  // of the warp
-  const CudaMask mask{tokens, positions};
-  const Philox words = words_of_head(dropout, h, state);
+  const Philox words = words_of_head(dropout, h, in.state);
   const float scale = h.scale * log2_of_e;
   LeftTile queries[Tiles::strips][Tiles::pairs];
   LOCKSTEP_UNROLL
@@ -68,7 +65,7 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
     const int at = query + 16 * s;
     LOCKSTEP_UNROLL
     for (int c = 0; c < Tiles::pairs; ++c)
-      queries[s][c] = load_left(q + h.q_at(at), h.q_row, h.queries - at, h.dim, 16 * c);
+      queries[s][c] = load_left(in.q + h.q_at(at), h.q_row, h.queries - at, h.dim, 16 * c);
   }
   SumTile sums[Tiles::strips][2 * Tiles::pairs];
   RunningSoftmax softmax[Tiles::strips];
@@ -76,11 +73,11 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
   RowsUnderWay<dim, Tiles::keys> next_keys;
   RowsUnderWay<dim, Tiles::keys> next_values;
   const auto fetch = [&](int key) {
-    next_keys.fetch(k + h.k_at(key), h.k_row, h.keys - key, h.dim);
-    next_values.fetch(v + h.v_at(key), h.v_row, h.keys - key, h.dim);
+    next_keys.fetch(in.k + h.k_at(key), h.k_row, h.keys - key, h.dim);
+    next_values.fetch(in.v + h.v_at(key), h.v_row, h.keys - key, h.dim);
   };
   const auto end = static_cast<int>(h.end_of_keys<Tiles::queries>(first));
-  auto key = static_cast<int>(mask.begin_of_keys<Tiles::queries>(h, first));
+  auto key = static_cast<int>(in.mask.begin_of_keys<Tiles::queries>(h, first));
   if (key < end) fetch(key);
   for (; key < end; key += Tiles::keys) {
     __syncthreads();
@@ -100,7 +97,7 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
         for (int s = 0; s < Tiles::strips; ++s) multiply<Element>(scores[s] + 2 * n, queries[s][c], right);
       }
     }
-    const bool all = all_see_all(h, mask, query, columns, key, Tiles::keys);
+    const bool all = all_see_all(h, in.mask, query, columns, key, Tiles::keys);
     LeftTile probabilities[Tiles::strips][Tiles::keys / 16];
     LOCKSTEP_UNROLL
     for (int s = 0; s < Tiles::strips; ++s) {
@@ -113,7 +110,7 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
         }
       };
       each_score([&](float& score, int at, int of) {
-        score = all || is_seen(h, mask, at, of) ? score * scale : -INFINITY;
+        score = all || is_seen(h, in.mask, at, of) ? score * scale : -INFINITY;
       });
       LOCKSTEP_UNROLL
       for (int half = 0; half < 2; ++half) {
@@ -124,7 +121,7 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
           sums[s][c].at[2 * half + 1] *= shrink;
         }
       }
-      if (state != nullptr) {
+      if (in.state != nullptr) {
         each_score([&](float& p, int at, int of) {
           if (p != 0) p *= drop_factor(dropout, words, at, of);
         });
@@ -183,9 +180,7 @@ KernelPtr prepare_on_tensor_cores(const Attention& op, const KernelIo& io) {
     return tensor_core_kernel(io, [=](const Addresses& a, cudaStream_t stream) {
       if (blocks_of(h, s) == 0) return;
       launch(attend<Element, dim>, blocks_of(h, s), Tiles::threads, 0, stream, op.dropout(), h,
-             a.in<Element>(s.parts[0].tensor), a.in<Element>(s.parts[1].tensor),
-             a.in<Element>(s.parts[2].tensor), tokens_of(op, a, 0), positions_of(op, a, 0),
-             state_of(op, a, 0), a.out<Element>(Attention::y), a.out(Attention::logsumexp));
+             inputs_of<Element>(op, s, a, 0), a.out<Element>(Attention::y), a.out(Attention::logsumexp));
     });
   });
 }

@@ -158,10 +158,8 @@ __device__ void write(const SumTile* sums, Element* to, std::int64_t stride, std
 /// dq of Tiles::rows queries of one head, and the row sums of dy * y, which the keys' gradients read.
 template <class Element, int dim>
 __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
-    gradients_of_queries(Dropout dropout, CudaHead h, const Element* q, const Element* k, const Element* v,
-                         const Element* dy, const Element* y, const float* logsumexp,
-                         const std::int64_t* tokens, const std::int64_t* positions, const StepState* state,
-                         float* row_sums, Element* dq) {
+    gradients_of_queries(Dropout dropout, CudaHead h, AttentionInputs<Element> in, const Element* dy,
+                         const Element* y, const float* logsumexp, float* row_sums, Element* dq) {
   using Tiles = TensorCoreTiles<dim>;
   STATIC_SHARED(float, logs, Tiles::rows);
   STATIC_SHARED(float, sums, Tiles::rows);
@@ -185,9 +183,9 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
       if (is_there) row_sums[h.row_at(query + row)] = sum;
     }
   }
-  const Rules rules{dropout, {tokens, positions}, words_of_head(dropout, h, state), state != nullptr};
+  const Rules rules{dropout, in.mask, words_of_head(dropout, h, in.state), in.state != nullptr};
   SumTile of_q[dim / 8];
-  add_gradients<Element, dim, false>(h, rules, queries_of(h, q, dy), keys_of(h, k, v), query,
+  add_gradients<Element, dim, false>(h, rules, queries_of(h, in.q, dy), keys_of(h, in.k, in.v), query,
                                      static_cast<int>(rules.mask.begin_of_keys<Tiles::rows>(h, query)),
                                      static_cast<int>(h.end_of_keys<Tiles::rows>(query)), nullptr, nullptr,
                                      logs, sums, of_q, nullptr);
@@ -198,20 +196,18 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
 /// dk and dv of Tiles::rows keys of one head.
 template <class Element, int dim>
 __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
-    gradients_of_keys(Dropout dropout, CudaHead h, const Element* q, const Element* k, const Element* v,
-                      const Element* dy, const float* logsumexp, const float* row_sums,
-                      const std::int64_t* tokens, const std::int64_t* positions, const StepState* state,
-                      Element* dk, Element* dv) {
+    gradients_of_keys(Dropout dropout, CudaHead h, AttentionInputs<Element> in,
+                      AttentionGradientInputs<Element> of_y, Element* dk, Element* dv) {
   using Tiles = TensorCoreTiles<dim>;
   STATIC_SHARED(float, logs, Tiles::step);
   STATIC_SHARED(float, sums, Tiles::step);
   const int key = static_cast<int>(h.first_row<Tiles::rows>());
-  const Rules rules{dropout, {tokens, positions}, words_of_head(dropout, h, state), state != nullptr};
+  const Rules rules{dropout, in.mask, words_of_head(dropout, h, in.state), in.state != nullptr};
   SumTile of_k[dim / 8];
   SumTile of_v[dim / 8];
-  add_gradients<Element, dim, true>(h, rules, keys_of(h, k, v), queries_of(h, q, dy), key,
-                                    h.causal != 0 ? key : 0, static_cast<int>(h.queries), logsumexp, row_sums,
-                                    logs, sums, of_k, of_v);
+  add_gradients<Element, dim, true>(h, rules, keys_of(h, in.k, in.v), queries_of(h, in.q, of_y.dy), key,
+                                    h.causal != 0 ? key : 0, static_cast<int>(h.queries), of_y.logsumexp,
+                                    of_y.row_sums, logs, sums, of_k, of_v);
   const std::int64_t at = key + threadIdx.x / 32 * 16;
   write<Element, dim>(of_k, dk + h.k_at(at), h.k_row, h.keys - at, h.dim, h.scale);
   write<Element, dim>(of_v, dv + h.v_at(at), h.v_row, h.keys - at, h.dim, 1);
@@ -233,16 +229,16 @@ KernelPtr prepare_on_tensor_cores(const AttentionBackward& backward, const Kerne
         io,
         [=](const Addresses& a, cudaStream_t stream) {
           if (rows == 0) return;
-          const auto input = [&](std::size_t which) { return a.in<Element>(Op::q + s.parts[which].tensor); };
+          const auto forward = inputs_of<Element>(op, s, a, Op::q);
+          const AttentionGradientInputs<Element> of_y{.dy = a.in<Element>(Op::dy),
+                                                      .logsumexp = a.in(Op::logsumexp),
+                                                      .row_sums = a.workspace<const float>()};
           const auto output = [&](std::size_t which) { return a.out<Element>(s.parts[which].tensor); };
           launch(gradients_of_queries<Element, dim>, blocks_of(of_queries, s), Tiles::threads, 0, stream,
-                 op.dropout(), of_queries, input(0), input(1), input(2), a.in<Element>(Op::dy),
-                 a.in<Element>(Op::y), a.in(Op::logsumexp), tokens_of(op, a, Op::q),
-                 positions_of(op, a, Op::q), state_of(op, a, Op::q), a.workspace<float>(), output(0));
+                 op.dropout(), of_queries, forward, of_y.dy, a.in<Element>(Op::y), of_y.logsumexp,
+                 a.workspace<float>(), output(0));
           launch(gradients_of_keys<Element, dim>, blocks_of(of_keys, s), Tiles::threads, 0, stream,
-                 op.dropout(), of_keys, input(0), input(1), input(2), a.in<Element>(Op::dy),
-                 a.in(Op::logsumexp), a.workspace<const float>(), tokens_of(op, a, Op::q),
-                 positions_of(op, a, Op::q), state_of(op, a, Op::q), output(1), output(2));
+                 op.dropout(), of_keys, forward, of_y, output(1), output(2));
         },
         static_cast<std::size_t>(rows) * sizeof(float));
   });

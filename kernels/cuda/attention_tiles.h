@@ -211,20 +211,37 @@ struct SumPart {
   }
 };
 
+/// Whole tensors.
+template <class Element>
+struct AttentionInputs {
+  const Element *q, *k, *v;
+  CudaMask mask;
+  const StepState* state;  ///< null without dropout
+};
+
+/// Of an op whose input `q` is the first of these.
+template <class Element>
+AttentionInputs<Element> inputs_of(const Attention& op, const AttentionSize& s, const Addresses& a,
+                                   std::size_t q) {
+  return {.q = a.in<Element>(q + s.parts[0].tensor),
+          .k = a.in<Element>(q + s.parts[1].tensor),
+          .v = a.in<Element>(q + s.parts[2].tensor),
+          .mask = {.tokens = op.masked ? a.in<std::int64_t>(q + op.tokens()) : nullptr,
+                   .positions = op.documents ? a.in<std::int64_t>(q + op.positions()) : nullptr},
+          .state = op.p > 0 ? a.in<StepState>(q + op.state()) : nullptr};
+}
+
+/// What backward has beside them of the queries.
+template <class Element>
+struct AttentionGradientInputs {
+  const Element* dy;
+  const float* logsumexp;
+  const float* row_sums;  ///< of dy * y
+};
+
 /// A block for each tile of each head.
 inline unsigned blocks_of(const CudaHead& h, const AttentionSize& s) {
   return static_cast<unsigned>(h.tiles * s.samples * s.heads);
-}
-
-/// Inputs beside q, k and v, the first of which is input `q`; null where there are none.
-inline const std::int64_t* tokens_of(const Attention& op, const Addresses& a, std::size_t q) {
-  return op.masked ? a.in<std::int64_t>(q + op.tokens()) : nullptr;
-}
-inline const std::int64_t* positions_of(const Attention& op, const Addresses& a, std::size_t q) {
-  return op.documents ? a.in<std::int64_t>(q + op.positions()) : nullptr;
-}
-inline const StepState* state_of(const Attention& op, const Addresses& a, std::size_t q) {
-  return op.p > 0 ? a.in<StepState>(q + op.state()) : nullptr;
 }
 
 /// `make.operator()<chunks>()` for heads of `dim` columns. UsageError for more than 256.

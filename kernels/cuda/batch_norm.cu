@@ -19,8 +19,7 @@ struct alignas(width * sizeof(Element)) Pack {
 /// `residual` may be null.
 template <int width, class Index, class Element>
 __global__ void normalise(Images<Index> images, Following function, float eps, const Element* x,
-                          const float* mean, const float* variance, const float* weight, const float* bias,
-                          const Element* residual, Element* y) {
+                          Affines affines, const Element* residual, Element* y) {
   using Packed = Pack<Element, width>;
   const std::int64_t packs = static_cast<std::int64_t>(images.count) * images.channels / width;
   for (std::int64_t item = first_item(); item < packs; item += item_stride()) {
@@ -29,7 +28,7 @@ __global__ void normalise(Images<Index> images, Following function, float eps, c
     if (residual != nullptr) others = aligned_cast<const Packed>(residual)[item];
     for (int k = 0; k < width; ++k) {
       const Index c = images.channel_at(static_cast<Index>(item * width + k));
-      float z = Affine(mean[c], variance[c], weight[c], bias[c], eps)(widen(values.at[k]));
+      float z = affines.at(c, eps)(widen(values.at[k]));
       if (residual != nullptr) z += widen(others.at[k]);
       values.at[k] = narrow<Element>(value_of(function, z));
     }
@@ -37,30 +36,35 @@ __global__ void normalise(Images<Index> images, Following function, float eps, c
   }
 }
 
-/// `sums` are this rank's, or with the moments of all ranks theirs; `moments` may be null.
+/// This rank's sums, or, with their moments and the step's state, those of all ranks.
+template <class Sum>
+struct BatchSums {
+  const Sum* sums;
+  const double* moments;  ///< or null, and the state with it
+  const StepState* state;
+};
+
 template <int width, class Index, class Element, class Sum>
-__global__ void gradient_of_input(Images<Index> images, Following function, float eps, const Element* dy,
-                                  const Element* x, const float* mean, const float* variance,
-                                  const float* weight, const float* bias, const Sum* sums,
-                                  const double* moments, const StepState* state, std::int64_t samples,
-                                  Element* dx) {
+__global__ void gradient_of_input(Images<Index> images, Following function, float eps,
+                                  BatchNormGradientInputs<Element> from, BatchSums<Sum> batch,
+                                  std::int64_t samples, Element* dx) {
   using Packed = Pack<Element, width>;
   const std::int64_t elements = static_cast<std::int64_t>(images.count) * images.channels;
   const std::int64_t packs = elements / width;
-  const std::int64_t padding = valid_elements(elements, state, samples);
-  const float share = 1 / (moments == nullptr ? static_cast<float>(images.count)
-                                              : static_cast<float>(moments[2 * images.channels]));
+  const std::int64_t padding = valid_elements(elements, batch.state, samples);
+  const float share = 1 / (batch.moments == nullptr ? static_cast<float>(images.count)
+                                                    : static_cast<float>(batch.moments[2 * images.channels]));
   for (std::int64_t item = first_item(); item < packs; item += item_stride()) {
-    const Packed in = aligned_cast<const Packed>(x)[item];
-    Packed values = aligned_cast<const Packed>(dy)[item];
+    const Packed in = aligned_cast<const Packed>(from.x)[item];
+    Packed values = aligned_cast<const Packed>(from.dy)[item];
     for (int k = 0; k < width; ++k) {
       const Index c = images.channel_at(static_cast<Index>(item * width + k));
-      const Affine affine(mean[c], variance[c], weight[c], bias[c], eps);
-      const float from = widen(in.at[k]);
-      const float g = gradient_of(function, affine(from), widen(values.at[k]));
-      const float shift = static_cast<float>(sums[c]) * share;
-      const float slope = static_cast<float>(sums[images.channels + c]) * share * affine.rstd;
-      const float of_x = affine.scale * (g - shift - (from - affine.mean) * slope);
+      const Affine affine = from.affines.at(c, eps);
+      const float at = widen(in.at[k]);
+      const float g = gradient_of(function, affine(at), widen(values.at[k]));
+      const float shift = static_cast<float>(batch.sums[c]) * share;
+      const float slope = static_cast<float>(batch.sums[images.channels + c]) * share * affine.rstd;
+      const float of_x = affine.scale * (g - shift - (at - affine.mean) * slope);
       values.at[k] = narrow<Element>(item * width + k < padding ? of_x : 0);
     }
     aligned_cast<Packed>(dx)[item] = values;
@@ -74,21 +78,30 @@ __global__ void copy_sums(std::int64_t channels, const float* sums, float* dweig
   dweight[c] = sums[channels + c];
 }
 
-/// `moments` may be null.
-__global__ void move_statistics(RunningStatistics op, std::int64_t channels, const float* mean,
-                                const float* variance, const StepState* state, const double* moments,
-                                float* running_mean, float* running_variance, std::int64_t* batches) {
+struct BatchValues {
+  const float *mean, *variance;
+  const double* moments;  ///< of all ranks, or null
+  const StepState* state;
+};
+
+struct RunningValues {
+  float *mean, *variance;
+  std::int64_t* batches;
+};
+
+__global__ void move_statistics(RunningStatistics op, std::int64_t channels, BatchValues batch,
+                                RunningValues running) {
   const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (c >= channels || state->skip_update != 0) return;
-  const double count = moments == nullptr ? static_cast<double>(op.count) : moments[2 * channels];
+  if (c >= channels || batch.state->skip_update != 0) return;
+  const double count = batch.moments == nullptr ? static_cast<double>(op.count) : batch.moments[2 * channels];
   const double correction = count / (count < 2 ? 1 : count - 1);
-  const auto moved = [&](float running, float batch, double factor) {
-    return static_cast<float>(op.momentum * factor * static_cast<double>(batch) +
-                              (1 - op.momentum) * static_cast<double>(running));
+  const auto move = [&](float& value, float of_batch, double factor) {
+    value = static_cast<float>(op.momentum * factor * static_cast<double>(of_batch) +
+                               (1 - op.momentum) * static_cast<double>(value));
   };
-  running_mean[c] = moved(running_mean[c], mean[c], 1);
-  running_variance[c] = moved(running_variance[c], variance[c], correction);
-  if (c == 0) ++*batches;
+  move(running.mean[c], batch.mean[c], 1);
+  move(running.variance[c], batch.variance[c], correction);
+  if (c == 0) ++*running.batches;
 }
 
 /// `make.operator()<width>()`: how many elements a thread moves at once. They have one group, and lie in one
@@ -117,8 +130,7 @@ KernelPtr prepare(Cuda, const BatchNorm& op, const KernelIo& io) {
       return cuda_kernel(io, [=, function = number_of(op.then), eps = static_cast<float>(op.eps)](
                                  const Addresses& a, cudaStream_t stream) {
         launch(normalise<width, Index, Element>, s.blocks, s.threads, 0, stream, images, function, eps,
-               a.in<Element>(Op::x), a.in(Op::mean), a.in(Op::variance), a.in(Op::weight), a.in(Op::bias),
-               a.in<Element>(Op::residual), a.out<Element>(Op::y));
+               a.in<Element>(Op::x), affines_of<Op>(a), a.in<Element>(Op::residual), a.out<Element>(Op::y));
       });
     });
   });
@@ -135,10 +147,10 @@ KernelPtr prepare(Cuda, const BatchNormBackward& op, const KernelIo& io) {
       return cuda_kernel(io, [=, function = number_of(op.then), eps = static_cast<float>(op.eps),
                               samples = op.samples](const Addresses& a, cudaStream_t stream) {
         const auto gradient = [&]<class Sum>(const Sum* sums) {
+          const BatchSums<Sum> batch{
+              .sums = sums, .moments = a.in<double>(Op::moments), .state = a.in<StepState>(Op::state)};
           launch(gradient_of_input<width, Index, Element, Sum>, s.blocks, s.threads, 0, stream, images,
-                 function, eps, a.in<Element>(Op::dy), a.in<Element>(Op::x), a.in(Op::mean),
-                 a.in(Op::variance), a.in(Op::weight), a.in(Op::bias), sums, a.in<double>(Op::moments),
-                 a.in<StepState>(Op::state), samples, a.out<Element>(Op::dx));
+                 function, eps, gradient_inputs_of<Op, Element>(a), batch, samples, a.out<Element>(Op::dx));
         };
         if (of_all_ranks) {
           gradient(a.in<double>(Op::total));
@@ -157,9 +169,14 @@ KernelPtr prepare(Cuda, const RunningStatistics& op, const KernelIo& io) {
   using Op = RunningStatistics;
   const std::int64_t channels = io.inputs[Op::mean].shape.elements();
   return cuda_kernel(io, [op, channels](const Addresses& a, cudaStream_t stream) {
-    launch(move_statistics, blocks_for(channels, 128), 128, 0, stream, op, channels, a.in(Op::mean),
-           a.in(Op::variance), a.in<StepState>(Op::state), a.in<double>(Op::moments), a.out(Op::running_mean),
-           a.out(Op::running_variance), a.out<std::int64_t>(Op::batches));
+    const BatchValues batch{.mean = a.in(Op::mean),
+                            .variance = a.in(Op::variance),
+                            .moments = a.in<double>(Op::moments),
+                            .state = a.in<StepState>(Op::state)};
+    const RunningValues running{.mean = a.out(Op::running_mean),
+                                .variance = a.out(Op::running_variance),
+                                .batches = a.out<std::int64_t>(Op::batches)};
+    launch(move_statistics, blocks_for(channels, 128), 128, 0, stream, op, channels, batch, running);
   });
 }
 

@@ -77,6 +77,36 @@ struct Affine {
   __device__ float operator()(float x) const { return (x - mean) * scale + bias; }
 };
 
+/// The tensors of channels, (C) of f32.
+struct Affines {
+  const float *mean, *variance, *weight, *bias;
+
+  template <class Index>
+  __device__ Affine at(Index channel, float eps) const {
+    return {mean[channel], variance[channel], weight[channel], bias[channel], eps};
+  }
+};
+
+template <class Op>
+Affines affines_of(const Addresses& a) {
+  return {.mean = a.in(Op::mean),
+          .variance = a.in(Op::variance),
+          .weight = a.in(Op::weight),
+          .bias = a.in(Op::bias)};
+}
+
+/// What backward reads of the pictures.
+template <class Element>
+struct BatchNormGradientInputs {
+  const Element *dy, *x;
+  Affines affines;
+};
+
+template <class Op, class Element>
+BatchNormGradientInputs<Element> gradient_inputs_of(const Addresses& a) {
+  return {.dy = a.in<Element>(Op::dy), .x = a.in<Element>(Op::x), .affines = affines_of<Op>(a)};
+}
+
 inline Following number_of(const FollowingFunction& then) {
   return then.is_there ? static_cast<Following>(then.function) : none;
 }

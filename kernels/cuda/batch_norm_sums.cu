@@ -135,20 +135,19 @@ __global__ void statistics_of(std::int64_t channels, const double* moments, floa
 
 template <bool side_by_side, class Index, class Element>
 __global__ void sums_of_chunk(Images<Index> images, Index chunk, Following function, float eps,
-                              const Element* dy, const Element* x, const float* mean, const float* variance,
-                              const float* weight, const float* bias, float* partials) {
+                              BatchNormGradientInputs<Element> from, float* partials) {
   const Share<side_by_side, Index> share;
   const bool is_there = share.channel < images.channels;
   const Index c = is_there ? share.channel : 0;
-  const Affine affine(mean[c], variance[c], weight[c], bias[c], eps);
+  const Affine affine = from.affines.at(c, eps);
   const Index begin = static_cast<Index>(blockIdx.y) * chunk;
   const Index end = images.count - begin < chunk ? images.count : begin + chunk;
   float gradients = 0;
   float products = 0;
   for (Index i = begin + share.first; is_there && i < end; i += share.step) {
     const Index at = images.at(share.channel, i);
-    const float in = widen(x[at]);
-    const float g = gradient_of(function, affine(in), widen(dy[at]));
+    const float in = widen(from.x[at]);
+    const float g = gradient_of(function, affine(in), widen(from.dy[at]));
     gradients += g;
     products += g * (in - affine.mean);
   }
@@ -266,8 +265,7 @@ KernelPtr prepare(Cuda, const BatchNormSums& op, const KernelIo& io) {
         [=, function = number_of(op.then), eps = static_cast<float>(op.eps)](const Addresses& a,
                                                                              cudaStream_t stream) {
           launch(kernel, sums.grid(), block, 0, stream, images, static_cast<Index>(sums.chunks.size),
-                 function, eps, a.in<Element>(Op::dy), a.in<Element>(Op::x), a.in(Op::mean),
-                 a.in(Op::variance), a.in(Op::weight), a.in(Op::bias), a.workspace<float>());
+                 function, eps, gradient_inputs_of<Op, Element>(a), a.workspace<float>());
           launch(add_chunks, blocks_for(2 * sums.chunks.channels, 128), 128, 0, stream, sums.chunks,
                  a.workspace<const float>(), a.out(Op::sums), a.out<double>(Op::total));
         },

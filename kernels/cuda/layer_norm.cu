@@ -13,37 +13,50 @@
 namespace lockstep::kernels {
 namespace {
 
-/// `residual`, with `total`, may be null, and so may `state`: nothing is dropped.
+/// `bias` may be null, and so may `residual` and `state`: nothing is dropped.
+template <class Residual>
+struct Inputs {
+  const float *x, *weight, *bias;
+  const Residual* residual;
+  const StepState* state;
+};
+
+/// `mean` is null in RMS norm, `total` without a residual.
+template <class Y>
+struct Outputs {
+  Y* y;
+  float *mean, *rstd, *total;
+};
+
 template <int threads, int lanes, class Y, class Residual>
-__global__ void normalise(Rows rows, float eps, Dropout dropout, std::int64_t in_sample, const float* x,
-                          const float* weight, const float* bias, const Residual* residual,
-                          const StepState* state, Y* y, float* mean, float* rstd, float* total) {
+__global__ void normalise(Rows rows, float eps, Dropout dropout, std::int64_t in_sample,
+                          Inputs<Residual> from, Outputs<Y> to) {
   const std::int64_t row = row_of_thread<threads>();
   if (row >= rows.count) return;
   const auto count = static_cast<float>(rows.columns);
   const std::int64_t first = row * rows.columns;
   float center = 0;
-  if (mean != nullptr) {
+  if (to.mean != nullptr) {
     for_columns<threads, lanes>(rows.columns, [&](std::int64_t k) {
-      auto in = load<lanes>(x + first + k);
-      if (residual != nullptr) {
-        auto branch = load<lanes>(residual + first + k);
+      auto in = load<lanes>(from.x + first + k);
+      if (from.residual != nullptr) {
+        auto branch = load<lanes>(from.residual + first + k);
         if constexpr (lanes == 4 && !std::is_same_v<Residual, float>) {
-          if (state != nullptr)
-            branch = DroppedRow(dropout, *state, first, in_sample).template of<Residual>(k, branch);
+          if (from.state != nullptr)
+            branch = DroppedRow(dropout, *from.state, first, in_sample).template of<Residual>(k, branch);
         }
         for (int lane = 0; lane < lanes; ++lane) in.at[lane] += branch.at[lane];
-        store(total + first + k, in);
+        store(to.total + first + k, in);
       }
       for (int lane = 0; lane < lanes; ++lane) center += in.at[lane];
     });
     center = sum<threads>(center) / count;
   }
-  const float* const from = (residual == nullptr ? x : total) + first;
+  const float* const x = (from.residual == nullptr ? from.x : to.total) + first;
   float distances = 0;
   float squares = 0;
   for_columns<threads, lanes>(rows.columns, [&](std::int64_t k) {
-    const auto in = load<lanes>(from + k);
+    const auto in = load<lanes>(x + k);
     for (int lane = 0; lane < lanes; ++lane) {
       const float distance = in.at[lane] - center;
       distances += distance;
@@ -51,7 +64,7 @@ __global__ void normalise(Rows rows, float eps, Dropout dropout, std::int64_t in
     }
   });
   float variance = sum<threads>(squares) / count;
-  if (mean != nullptr) {
+  if (to.mean != nullptr) {
     // What rounding took from the mean, much in rows far from zero, the distances from it give back.
     const float shift = sum<threads>(distances) / count;
     center += shift;
@@ -59,16 +72,16 @@ __global__ void normalise(Rows rows, float eps, Dropout dropout, std::int64_t in
   }
   const float scale = CudaMath::rsqrt((variance < 0 ? 0 : variance) + eps);
   for_columns<threads, lanes>(rows.columns, [&](std::int64_t k) {
-    auto out = load<lanes>(from + k);
-    const auto w = load<lanes>(weight + k);
-    const auto b = bias == nullptr ? Floats<lanes>::all(0) : load<lanes>(bias + k);
+    auto out = load<lanes>(x + k);
+    const auto w = load<lanes>(from.weight + k);
+    const auto b = from.bias == nullptr ? Floats<lanes>::all(0) : load<lanes>(from.bias + k);
     for (int lane = 0; lane < lanes; ++lane)
       out.at[lane] = (out.at[lane] - center) * scale * w.at[lane] + b.at[lane];
-    store(y + first + k, out);
+    store(to.y + first + k, out);
   });
   if (threadIdx.x % threads != 0) return;
-  if (mean != nullptr) mean[row] = center;
-  rstd[row] = scale;
+  if (to.mean != nullptr) to.mean[row] = center;
+  to.rstd[row] = scale;
 }
 
 /// Operands that RMS norm, which is the same around 0, does not have.
@@ -99,10 +112,17 @@ KernelPtr forward_kernel(const Op& op, const KernelIo& io, DType residual = DTyp
         return cuda_kernel(io, [=](const Addresses& a, cudaStream_t stream) {
           if (rows.count == 0) return;
           const Further further(op, a);
+          const Inputs<Residual> from{.x = a.in(Op::x),
+                                      .weight = a.in(Op::weight),
+                                      .bias = further.bias,
+                                      .residual = static_cast<const Residual*>(further.residual),
+                                      .state = further.state};
+          const Outputs<Y> to{.y = a.template out<Y>(Op::y),
+                              .mean = further.mean,
+                              .rstd = a.out(Op::rstd),
+                              .total = further.total};
           launch(normalise<threads, lanes, Y, Residual>, blocks_for(rows.count * threads, block), block, 0,
-                 stream, rows, static_cast<float>(op.eps), further.dropout, in_sample, a.in(Op::x),
-                 a.in(Op::weight), further.bias, static_cast<const Residual*>(further.residual),
-                 further.state, a.template out<Y>(Op::y), further.mean, a.out(Op::rstd), further.total);
+                 stream, rows, static_cast<float>(op.eps), further.dropout, in_sample, from, to);
         });
       });
 }

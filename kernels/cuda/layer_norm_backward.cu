@@ -34,9 +34,8 @@ constexpr int summing_block(int threads) {
 /// memory, in which every column is one thread's. sums[chunk]: what its rows give dweight, behind it dbias.
 template <int threads, int lanes, class Y, class Residual>
 __global__ void gradients_of_rows(Rows rows, Chunks chunks, Dropout dropout, std::int64_t in_sample,
-                                  const Y* dy, const float* x, const float* weight, const float* mean,
-                                  const float* rstd, const float* dtotal, const StepState* state, float* dx,
-                                  Residual* dresidual, float* sums) {
+                                  LayerNormGradientInputs<Y> from, LayerNormGradients<Residual> to,
+                                  float* sums) {
   DYNAMIC_SHARED(float, parts);
   constexpr int groups = summing_block(threads) / threads;
   const std::int64_t width = 2 * rows.columns;
@@ -46,8 +45,7 @@ __global__ void gradients_of_rows(Rows rows, Chunks chunks, Dropout dropout, std
     store(mine + k, Floats<lanes>::all(0));
     store(mine + rows.columns + k, Floats<lanes>::all(0));
   });
-  const RowGradient<Y, Residual> gradient{rows, dropout, in_sample, dy,    x,  weight,
-                                          mean, rstd,    dtotal,    state, dx, dresidual};
+  const RowGradient<Y, Residual> gradient{rows, dropout, in_sample, from, to};
   const std::int64_t begin = blockIdx.x * chunks.size;
   const std::int64_t end = begin + chunks.size < rows.count ? begin + chunks.size : rows.count;
   for (std::int64_t row = begin + group; row < end; row += groups)
@@ -62,12 +60,9 @@ __global__ void gradients_of_rows(Rows rows, Chunks chunks, Dropout dropout, std
 
 /// For rows of whose sums shared memory is too small: dx alone, a block to a row.
 template <int lanes, class Y, class Residual>
-__global__ void gradient_of_input(Rows rows, Dropout dropout, std::int64_t in_sample, const Y* dy,
-                                  const float* x, const float* weight, const float* mean, const float* rstd,
-                                  const float* dtotal, const StepState* state, float* dx,
-                                  Residual* dresidual) {
-  const RowGradient<Y, Residual> gradient{rows, dropout, in_sample, dy,    x,  weight,
-                                          mean, rstd,    dtotal,    state, dx, dresidual};
+__global__ void gradient_of_input(Rows rows, Dropout dropout, std::int64_t in_sample,
+                                  LayerNormGradientInputs<Y> from, LayerNormGradients<Residual> to) {
+  const RowGradient<Y, Residual> gradient{rows, dropout, in_sample, from, to};
   gradient.template run<block, lanes>(blockIdx.x, nullptr);
 }
 
@@ -124,7 +119,7 @@ __global__ void add_chunks(std::int64_t columns, std::int64_t chunks, const floa
   (column < columns ? dweight[column] : dbias[column - columns]) = total;
 }
 
-/// Operands that RMS norm does not have.
+/// What RMS norm does not have.
 struct FurtherBackward {
   const float* mean = nullptr;
   Dropout dropout;
@@ -143,6 +138,22 @@ struct FurtherBackward {
   FurtherBackward(const RmsNormBackward&, const Addresses&) {}
 };
 
+template <class Op, class Y>
+LayerNormGradientInputs<Y> inputs_of(const FurtherBackward& further, const Addresses& a) {
+  return {.dy = a.in<Y>(Op::dy),
+          .x = a.in(Op::x),
+          .weight = a.in(Op::weight),
+          .mean = further.mean,
+          .rstd = a.in(Op::rstd),
+          .dtotal = further.dtotal,
+          .state = further.state};
+}
+
+template <class Op, class Residual>
+LayerNormGradients<Residual> outputs_of(const FurtherBackward& further, const Addresses& a) {
+  return {.dx = a.out(Op::dx), .dresidual = static_cast<Residual*>(further.dresidual)};
+}
+
 void launch_add_chunks(const Rows& rows, const Chunks& chunks, const float* sums, float* dweight,
                        float* dbias, cudaStream_t stream) {
   launch(add_chunks, blocks_for(2 * rows.columns, sum_width), dim3(sum_width, chunk_depth), 0, stream,
@@ -160,8 +171,7 @@ KernelPtr one_pass_kernel(const Op& op, const KernelIo& io, const Rows& rows, st
         const FurtherBackward further(op, a);
         launch(gradients_of_rows<threads, lanes, Y, Residual>, static_cast<unsigned>(chunks.count),
                summing_block(threads), shared, stream, rows, chunks, further.dropout, in_sample,
-               a.template in<Y>(Op::dy), a.in(Op::x), a.in(Op::weight), further.mean, a.in(Op::rstd),
-               further.dtotal, further.state, a.out(Op::dx), static_cast<Residual*>(further.dresidual),
+               inputs_of<Op, Y>(further, a), outputs_of<Op, Residual>(further, a),
                a.template workspace<float>());
         launch_add_chunks(rows, chunks, a.template workspace<const float>(), a.out(Op::dweight),
                           further.dbias, stream);
@@ -179,9 +189,8 @@ KernelPtr two_pass_kernel(const Op& op, const KernelIo& io, const Rows& rows, st
         const FurtherBackward further(op, a);
         if (rows.count > 0) {
           launch(gradient_of_input<lanes, Y, Residual>, static_cast<unsigned>(rows.count), block, 0, stream,
-                 rows, further.dropout, in_sample, a.template in<Y>(Op::dy), a.in(Op::x), a.in(Op::weight),
-                 further.mean, a.in(Op::rstd), further.dtotal, further.state, a.out(Op::dx),
-                 static_cast<Residual*>(further.dresidual));
+                 rows, further.dropout, in_sample, inputs_of<Op, Y>(further, a),
+                 outputs_of<Op, Residual>(further, a));
         }
         launch(sum_chunk<Y>, dim3(strips, static_cast<unsigned>(chunks.count)), dim3(sum_width, sum_depth), 0,
                stream, rows, chunks, a.template in<Y>(Op::dy), a.in(Op::x), further.mean, a.in(Op::rstd),

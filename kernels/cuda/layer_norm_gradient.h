@@ -11,18 +11,28 @@
 /// Backward of layer norm and RMS norm: what one row gives.
 namespace lockstep::kernels {
 
+/// `mean` is null in RMS norm; `dtotal` may be null, and so may `state`: nothing is dropped.
+template <class Y>
+struct LayerNormGradientInputs {
+  const Y* dy;
+  const float *x, *weight, *mean, *rstd, *dtotal;
+  const StepState* state;
+};
+
+template <class Residual>
+struct LayerNormGradients {
+  float* dx;
+  Residual* dresidual;  ///< or null
+};
+
 /// With n = (x - mean) * rstd and g = dy * weight: dx = rstd * (g - mean of g - n * mean of (g * n)).
-/// `mean`, `dtotal` and `dresidual` may be null, and so may `state`: nothing is dropped.
 template <class Y, class Residual>
 struct RowGradient {
   Rows rows;
   Dropout dropout;
   std::int64_t in_sample;
-  const Y* dy;
-  const float *x, *weight, *mean, *rstd, *dtotal;
-  const StepState* state;
-  float* dx;
-  Residual* dresidual;
+  LayerNormGradientInputs<Y> from;
+  LayerNormGradients<Residual> to;
 
   /// Of a row, by `threads` threads. Each adds what its columns give dweight to `sums`, and behind that row
   /// of sums what they give dbias; `sums` may be null. What is read a second time lies in a cache.
@@ -30,13 +40,13 @@ struct RowGradient {
   __device__ void run(std::int64_t row, float* sums) const {
     const std::int64_t first = row * rows.columns;
     const auto count = static_cast<float>(rows.columns);
-    const float center = mean == nullptr ? 0 : mean[row];
-    const float scale = rstd[row];
+    const float center = from.mean == nullptr ? 0 : from.mean[row];
+    const float scale = from.rstd[row];
     const auto visit_terms = [&](auto visit) {
       for_columns<threads, lanes>(rows.columns, [&](std::int64_t k) {
-        const auto gradient = load<lanes>(dy + first + k);
-        const auto w = load<lanes>(weight + k);
-        auto n = load<lanes>(x + first + k);
+        const auto gradient = load<lanes>(from.dy + first + k);
+        const auto w = load<lanes>(from.weight + k);
+        auto n = load<lanes>(from.x + first + k);
         Floats<lanes> g;
         for (int lane = 0; lane < lanes; ++lane) {
           g.at[lane] = gradient.at[lane] * w.at[lane];
@@ -54,23 +64,23 @@ struct RowGradient {
       }
       if (sums != nullptr) add<lanes>(sums + k, gradient, n);
     });
-    const float shift = mean == nullptr ? 0 : sum<threads>(total) / count;
+    const float shift = from.mean == nullptr ? 0 : sum<threads>(total) / count;
     const float slope = sum<threads>(along) / count;
     visit_terms([&](std::int64_t k, const auto&, const auto& g, const auto& n) {
       Floats<lanes> out;
       for (int lane = 0; lane < lanes; ++lane)
         out.at[lane] = scale * (g.at[lane] - shift - n.at[lane] * slope);
-      if (dtotal != nullptr) {
-        const auto more = load<lanes>(dtotal + first + k);
+      if (from.dtotal != nullptr) {
+        const auto more = load<lanes>(from.dtotal + first + k);
         for (int lane = 0; lane < lanes; ++lane) out.at[lane] += more.at[lane];
       }
-      store(dx + first + k, out);
-      if (dresidual == nullptr) return;
+      store(to.dx + first + k, out);
+      if (to.dresidual == nullptr) return;
       if constexpr (lanes == 4 && !std::is_same_v<Residual, float>) {
-        if (state != nullptr)
-          out = DroppedRow(dropout, *state, first, in_sample).template of<Residual>(k, out);
+        if (from.state != nullptr)
+          out = DroppedRow(dropout, *from.state, first, in_sample).template of<Residual>(k, out);
       }
-      store(dresidual + first + k, out);
+      store(to.dresidual + first + k, out);
     });
   }
 

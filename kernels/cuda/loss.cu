@@ -38,30 +38,31 @@ struct SquaredError {
   }
 };
 
-/// Elements from row to row: behind the columns there may be room, where the gradient is zero.
-struct Strides {
-  std::int64_t predictions, gradient;
+/// Strides are elements from row to row: behind the columns there may be room, where the gradient is zero.
+struct Rows {
+  std::int64_t count, of_sample;
+  std::int64_t prediction_stride, gradient_stride;
 };
 
 /// A row to each `threads` threads.
 template <int threads, class Loss>
-__global__ void row_losses(Loss loss_of, std::int64_t rows, std::int64_t rows_of_sample, Strides strides,
-                           const float* predictions, const typename Loss::Target* targets,
-                           const StepState* state, float* gradient, RowLoss* losses) {
+__global__ void row_losses(Loss loss_of, Rows rows, const float* predictions,
+                           const typename Loss::Target* targets, const StepState* state, float* gradient,
+                           RowLoss* losses) {
   const std::int64_t row = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / threads;
-  if (row >= rows) return;
+  if (row >= rows.count) return;
   const std::int64_t first = threadIdx.x % threads;
   const std::int64_t columns = loss_of.columns;
   const auto* const target = loss_of.of_row(targets, row);
-  float* const row_gradient = gradient == nullptr ? nullptr : gradient + row * strides.gradient;
+  float* const row_gradient = gradient == nullptr ? nullptr : gradient + row * rows.gradient_stride;
   RowLoss loss{0, 0, 0, 0};
-  if (row < state->valid_samples * rows_of_sample && loss_of.counts(target)) {
-    loss = loss_of.template run<threads>(predictions + row * strides.predictions, target, row_gradient,
+  if (row < state->valid_samples * rows.of_sample && loss_of.counts(target)) {
+    loss = loss_of.template run<threads>(predictions + row * rows.prediction_stride, target, row_gradient,
                                          state->loss_scale * state->scaler_scale);
   } else if (row_gradient != nullptr) {
     for (std::int64_t k = first; k < columns; k += threads) row_gradient[k] = 0;
   }
-  for (std::int64_t k = columns + first; row_gradient != nullptr && k < strides.gradient; k += threads)
+  for (std::int64_t k = columns + first; row_gradient != nullptr && k < rows.gradient_stride; k += threads)
     row_gradient[k] = 0;
   if (first == 0) losses[row] = loss;
 }
@@ -91,11 +92,12 @@ std::int64_t stride_of(const TensorDesc& desc, std::int64_t columns) {
 /// The rows' losses are kept in the workspace.
 template <class Op, class Loss>
 KernelPtr loss_kernel(const Loss& loss_of, const LossShape& shape, const KernelIo& io) {
-  const std::int64_t rows = shape.rows;
-  const std::int64_t rows_of_sample = shape.rows_of_sample;
-  const Strides strides{
-      stride_of(io.inputs[Op::predictions], shape.columns),
-      io.outputs.size() > Op::gradient ? stride_of(io.outputs[Op::gradient], shape.columns) : shape.columns};
+  const Rows rows{.count = shape.rows,
+                  .of_sample = shape.rows_of_sample,
+                  .prediction_stride = stride_of(io.inputs[Op::predictions], shape.columns),
+                  .gradient_stride = io.outputs.size() > Op::gradient
+                                         ? stride_of(io.outputs[Op::gradient], shape.columns)
+                                         : shape.columns};
   return cuda_kernel(
       io,
       [=](const Addresses& a, cudaStream_t stream) {
@@ -105,18 +107,18 @@ KernelPtr loss_kernel(const Loss& loss_of, const LossShape& shape, const KernelI
         float* const gradient = a.out(Op::gradient);
         auto* const control = a.template out<ControlBlock>(Op::control);
         auto* const losses = a.template workspace<RowLoss>();
-        if (rows > 0 && loss_of.columns <= columns_of_a_warp) {
-          const std::int64_t at_a_time = std::min<std::int64_t>(rows, block / warp);
-          launch(row_losses<warp, Loss>, blocks_for(rows, at_a_time), static_cast<unsigned>(at_a_time * warp),
-                 0, stream, loss_of, rows, rows_of_sample, strides, predictions, targets, state, gradient,
-                 losses);
-        } else if (rows > 0) {
-          launch(row_losses<block, Loss>, static_cast<unsigned>(rows), block, 0, stream, loss_of, rows,
-                 rows_of_sample, strides, predictions, targets, state, gradient, losses);
+        if (rows.count > 0 && loss_of.columns <= columns_of_a_warp) {
+          const std::int64_t at_a_time = std::min<std::int64_t>(rows.count, block / warp);
+          launch(row_losses<warp, Loss>, blocks_for(rows.count, at_a_time),
+                 static_cast<unsigned>(at_a_time * warp), 0, stream, loss_of, rows, predictions, targets,
+                 state, gradient, losses);
+        } else if (rows.count > 0) {
+          launch(row_losses<block, Loss>, static_cast<unsigned>(rows.count), block, 0, stream, loss_of, rows,
+                 predictions, targets, state, gradient, losses);
         }
-        launch_account(rows, losses, state, control, stream);
+        launch_account(rows.count, losses, state, control, stream);
       },
-      static_cast<std::size_t>(rows) * sizeof(RowLoss));
+      static_cast<std::size_t>(rows.count) * sizeof(RowLoss));
 }
 
 }  // namespace

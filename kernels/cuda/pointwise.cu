@@ -130,13 +130,15 @@ Walk<Index> narrowed(const PointwiseWalk& from) {
   return to;
 }
 
+template <class Element>
+struct ChainOperands {
+  const Element* in[Pointwise::most_inputs];
+  Element* out[Pointwise::most_outputs];
+};
+
 /// A chain, or one step that broadcasts: the program is read again for each element, from the constant bank.
 template <class Element, class Index>
-__global__ void chain(Pointwise op, Walk<Index> walk, std::int64_t n, const Element* in0, const Element* in1,
-                      const Element* in2, const Element* in3, const Element* in4, const Element* in5,
-                      Element* out0, Element* out1, Element* out2) {
-  const Element* const in[] = {in0, in1, in2, in3, in4, in5};
-  Element* const out[] = {out0, out1, out2};
+__global__ void chain(Pointwise op, Walk<Index> walk, std::int64_t n, ChainOperands<Element> operands) {
   for (std::int64_t item = first_item(); item < n; item += item_stride()) {
     Index to = 0;
     Index from[Pointwise::most_inputs] = {};
@@ -148,14 +150,14 @@ __global__ void chain(Pointwise op, Walk<Index> walk, std::int64_t n, const Elem
       for (int i = 0; i < op.inputs; ++i) from[i] += index * walk.in_strides[i][axis];
     }
     float values[Pointwise::most_inputs + Pointwise::most_steps] = {};
-    for (int i = 0; i < op.inputs; ++i) values[i] = widen(in[i][from[i]]);
+    for (int i = 0; i < op.inputs; ++i) values[i] = widen(operands.in[i][from[i]]);
     for (int i = 0; i < op.step_count; ++i) {
       const Pointwise::Step& step = op.steps[i];
       values[Pointwise::most_inputs + i] =
           apply(step, values[step.operands[0]], values[step.operands[1]], values[step.operands[2]]);
     }
     for (int i = 0; i < op.output_count; ++i) {
-      out[i][to] = narrow<Element>(values[Pointwise::most_inputs + op.outputs[i]]);
+      operands.out[i][to] = narrow<Element>(values[Pointwise::most_inputs + op.outputs[i]]);
     }
   }
 }
@@ -165,9 +167,10 @@ KernelPtr chain_kernel(const KernelIo& io, const Pointwise& op, const PointwiseW
   const std::int64_t n = from.elements();
   return cuda_kernel(
       io, [=, walk = narrowed<Index>(from), s = spread(n)](const Addresses& a, cudaStream_t stream) {
-        const auto in = [&](std::size_t i) { return a.in<Element>(i); };
-        launch(chain<Element, Index>, s.blocks, s.threads, 0, stream, op, walk, n, in(0), in(1), in(2), in(3),
-               in(4), in(5), a.out<Element>(0), a.out<Element>(1), a.out<Element>(2));
+        ChainOperands<Element> operands;
+        for (std::size_t i = 0; i < Pointwise::most_inputs; ++i) operands.in[i] = a.in<Element>(i);
+        for (std::size_t i = 0; i < Pointwise::most_outputs; ++i) operands.out[i] = a.out<Element>(i);
+        launch(chain<Element, Index>, s.blocks, s.threads, 0, stream, op, walk, n, operands);
       });
 }
 

@@ -75,12 +75,26 @@ KernelPtr forward_kernel(Cuda cuda, const Op& op, const KernelIo& io, const Elem
         gemm->launch({before, a.in<void>(Op::weight), memory.product}, memory.gemm, stream);
       const RecurrentStep at{size, step};
       if constexpr (has_cells<Op>) {
-        launch(lstm_step<Element>, s.blocks, s.threads, 0, stream, at, a.in<Element>(Op::pre),
-               a.in<Element>(Op::bias), product, a.in<Element>(op.c0()), lengths,
-               a.out<Element>(Op::activations), a.out<Element>(Op::y), a.out(Op::cells), h, memory.cells);
+        const LstmForward<Element> f{.pre = a.in<Element>(Op::pre),
+                                     .bias = a.in<Element>(Op::bias),
+                                     .product = product,
+                                     .c0 = a.in<Element>(op.c0()),
+                                     .lengths = lengths,
+                                     .gates = a.out<Element>(Op::activations),
+                                     .y = a.out<Element>(Op::y),
+                                     .h = h,
+                                     .cells = a.out(Op::cells),
+                                     .c = memory.cells};
+        launch(lstm_step<Element>, s.blocks, s.threads, 0, stream, at, f);
       } else {
+        const RnnForward<Element> f{.pre = a.in<Element>(Op::pre),
+                                    .bias = a.in<Element>(Op::bias),
+                                    .product = product,
+                                    .lengths = lengths,
+                                    .y = a.out<Element>(Op::y),
+                                    .h = h};
         launch(rnn_step<Element>, s.blocks, s.threads, 0, stream, at, op.nonlinearity == Nonlinearity::relu,
-               a.in<Element>(Op::pre), a.in<Element>(Op::bias), product, lengths, a.out<Element>(Op::y), h);
+               f);
       }
     }
   };
@@ -110,13 +124,26 @@ KernelPtr backward_kernel(Cuda cuda, const Op& op, const KernelIo& io, const Ele
       const float* const product = step == size.steps - 1 ? nullptr : memory.product;
       const RecurrentStep at{size, step};
       if constexpr (has_cells<Op>) {
-        launch(lstm_step_backward<Element>, s.blocks, s.threads, 0, stream, at, a.in<Element>(Op::dy),
-               a.in(op.dcells()), a.in<Element>(Op::activations), a.in(Op::cells), a.in<Element>(op.c0()),
-               product, lengths, memory.cells, d, a.out<Element>(Op::dpre));
+        const LstmGradient<Element> b{.dy = a.in<Element>(Op::dy),
+                                      .dcells = a.in(op.dcells()),
+                                      .gates = a.in<Element>(Op::activations),
+                                      .cells = a.in(Op::cells),
+                                      .c0 = a.in<Element>(op.c0()),
+                                      .product = product,
+                                      .lengths = lengths,
+                                      .dc = memory.cells,
+                                      .d = d,
+                                      .dpre = a.out<Element>(Op::dpre)};
+        launch(lstm_step_backward<Element>, s.blocks, s.threads, 0, stream, at, b);
       } else {
+        const RnnGradient<Element> b{.dy = a.in<Element>(Op::dy),
+                                     .y = a.in<Element>(Op::y),
+                                     .product = product,
+                                     .lengths = lengths,
+                                     .d = d,
+                                     .dpre = a.out<Element>(Op::dpre)};
         launch(rnn_step_backward<Element>, s.blocks, s.threads, 0, stream, at,
-               op.forward.nonlinearity == Nonlinearity::relu, a.in<Element>(Op::dy), a.in<Element>(Op::y),
-               product, lengths, d, a.out<Element>(Op::dpre));
+               op.forward.nonlinearity == Nonlinearity::relu, b);
       }
       if (step > 0 || op.forward.initial) {
         gemm->launch({d, a.in<void>(Op::weight), memory.product}, memory.gemm, stream);

@@ -38,88 +38,117 @@ __device__ inline bool is_over(const RecurrentStep& at, const RecurrentUnit& u, 
 }
 
 template <class Element>
-__global__ void rnn_step(RecurrentStep at, bool relu, const Element* pre, const Element* bias,
-                         const float* product, const std::int64_t* lengths, Element* y, Element* h) {
+struct RnnForward {
+  const Element *pre, *bias;
+  const float* product;
+  const std::int64_t* lengths;
+  Element *y, *h;
+};
+
+template <class Element>
+__global__ void rnn_step(RecurrentStep at, bool relu, RnnForward<Element> f) {
   for (std::int64_t item = first_item(); item < at.items(); item += item_stride()) {
     const RecurrentUnit u(at, item, Rnn::gates);
-    float value = widen(pre[u.gate]) + widen(bias[u.unit]);
-    if (product != nullptr) value += product[item];
+    float value = widen(f.pre[u.gate]) + widen(f.bias[u.unit]);
+    if (f.product != nullptr) value += f.product[item];
     value = relu ? (value < 0 ? 0 : value) : CudaMath::tanh(value);
-    y[u.state] = h[item] = narrow<Element>(is_over(at, u, lengths) ? 0 : value);
+    f.y[u.state] = f.h[item] = narrow<Element>(is_over(at, u, f.lengths) ? 0 : value);
   }
 }
 
 template <class Element>
-__global__ void rnn_step_backward(RecurrentStep at, bool relu, const Element* dy, const Element* y,
-                                  const float* product, const std::int64_t* lengths, Element* d,
-                                  Element* dpre) {
+struct RnnGradient {
+  const Element *dy, *y;
+  const float* product;
+  const std::int64_t* lengths;
+  Element *d, *dpre;
+};
+
+template <class Element>
+__global__ void rnn_step_backward(RecurrentStep at, bool relu, RnnGradient<Element> b) {
   for (std::int64_t item = first_item(); item < at.items(); item += item_stride()) {
     const RecurrentUnit u(at, item, Rnn::gates);
-    const float h = widen(y[u.state]);
-    const float dh = widen(dy[u.state]) + (product == nullptr ? 0 : product[item]);
+    const float h = widen(b.y[u.state]);
+    const float dh = widen(b.dy[u.state]) + (b.product == nullptr ? 0 : b.product[item]);
     const float value = dh * (relu ? (h > 0 ? 1.0F : 0.0F) : 1.0F - h * h);
-    dpre[u.gate] = d[item] = narrow<Element>(is_over(at, u, lengths) ? 0 : value);
+    b.dpre[u.gate] = b.d[item] = narrow<Element>(is_over(at, u, b.lengths) ? 0 : value);
   }
 }
 
-/// `c0` may be null.
 template <class Element>
-__global__ void lstm_step(RecurrentStep at, const Element* pre, const Element* bias, const float* product,
-                          const Element* c0, const std::int64_t* lengths, Element* gates, Element* y,
-                          float* cells, Element* h, float* c) {
+struct LstmForward {
+  const Element *pre, *bias;
+  const float* product;
+  const Element* c0;  ///< or null
+  const std::int64_t* lengths;
+  Element *gates, *y, *h;
+  float *cells, *c;
+};
+
+template <class Element>
+__global__ void lstm_step(RecurrentStep at, LstmForward<Element> f) {
   const std::int64_t hidden = at.size.hidden;
   for (std::int64_t item = first_item(); item < at.items(); item += item_stride()) {
     const RecurrentUnit u(at, item, Lstm::gates);
-    const bool over = is_over(at, u, lengths);
+    const bool over = is_over(at, u, f.lengths);
     const auto sum = [&](int gate) {
-      const float own = product == nullptr ? 0 : product[u.own + gate * hidden];
-      return own + widen(pre[u.gate + gate * hidden]) + widen(bias[u.unit + gate * hidden]);
+      const float own = f.product == nullptr ? 0 : f.product[u.own + gate * hidden];
+      return own + widen(f.pre[u.gate + gate * hidden]) + widen(f.bias[u.unit + gate * hidden]);
     };
     const float i = CudaMath::sigmoid(sum(0));
     const float forget = CudaMath::sigmoid(sum(1));
     const float g = CudaMath::tanh(sum(2));
     const float o = CudaMath::sigmoid(sum(3));
-    const float before = at.step > 0 ? c[item] : c0 == nullptr ? 0.0F : widen(c0[item]);
+    const float before = at.step > 0 ? f.c[item] : f.c0 == nullptr ? 0.0F : widen(f.c0[item]);
     const float cell = forget * before + i * g;
-    c[item] = cell;
-    cells[u.state] = over ? 0 : cell;
-    y[u.state] = h[item] = narrow<Element>(over ? 0 : o * CudaMath::tanh(cell));
-    gates[u.gate] = narrow<Element>(over ? 0 : i);
-    gates[u.gate + hidden] = narrow<Element>(over ? 0 : forget);
-    gates[u.gate + 2 * hidden] = narrow<Element>(over ? 0 : g);
-    gates[u.gate + 3 * hidden] = narrow<Element>(over ? 0 : o);
+    f.c[item] = cell;
+    f.cells[u.state] = over ? 0 : cell;
+    f.y[u.state] = f.h[item] = narrow<Element>(over ? 0 : o * CudaMath::tanh(cell));
+    f.gates[u.gate] = narrow<Element>(over ? 0 : i);
+    f.gates[u.gate + hidden] = narrow<Element>(over ? 0 : forget);
+    f.gates[u.gate + 2 * hidden] = narrow<Element>(over ? 0 : g);
+    f.gates[u.gate + 3 * hidden] = narrow<Element>(over ? 0 : o);
   }
 }
 
-/// `dcells` and `c0` may be null.
 template <class Element>
-__global__ void lstm_step_backward(RecurrentStep at, const Element* dy, const float* dcells,
-                                   const Element* gates, const float* cells, const Element* c0,
-                                   const float* product, const std::int64_t* lengths, float* dc, Element* d,
-                                   Element* dpre) {
+struct LstmGradient {
+  const Element* dy;
+  const float* dcells;  ///< or null
+  const Element* gates;
+  const float* cells;
+  const Element* c0;  ///< or null
+  const float* product;
+  const std::int64_t* lengths;
+  float* dc;
+  Element *d, *dpre;
+};
+
+template <class Element>
+__global__ void lstm_step_backward(RecurrentStep at, LstmGradient<Element> b) {
   const std::int64_t hidden = at.size.hidden;
   for (std::int64_t item = first_item(); item < at.items(); item += item_stride()) {
     const RecurrentUnit u(at, item, Lstm::gates);
     const auto put = [&](int gate, float value) {
-      dpre[u.gate + gate * hidden] = d[u.own + gate * hidden] = narrow<Element>(value);
+      b.dpre[u.gate + gate * hidden] = b.d[u.own + gate * hidden] = narrow<Element>(value);
     };
     const bool is_first = at.step == at.size.steps - 1;
-    if (is_over(at, u, lengths)) {
+    if (is_over(at, u, b.lengths)) {
       for (int gate = 0; gate < Lstm::gates; ++gate) put(gate, 0);
-      if (is_first) dc[item] = 0;
+      if (is_first) b.dc[item] = 0;
       continue;
     }
-    const float i = widen(gates[u.gate]);
-    const float forget = widen(gates[u.gate + hidden]);
-    const float g = widen(gates[u.gate + 2 * hidden]);
-    const float o = widen(gates[u.gate + 3 * hidden]);
-    const float before = at.step > 0 ? cells[u.state - hidden] : c0 == nullptr ? 0.0F : widen(c0[item]);
-    const float squashed = CudaMath::tanh(cells[u.state]);
-    const float dh = widen(dy[u.state]) + (product == nullptr ? 0 : product[item]);
-    float of_cell = is_first ? 0 : dc[item];
-    if (dcells != nullptr) of_cell += dcells[u.state];
+    const float i = widen(b.gates[u.gate]);
+    const float forget = widen(b.gates[u.gate + hidden]);
+    const float g = widen(b.gates[u.gate + 2 * hidden]);
+    const float o = widen(b.gates[u.gate + 3 * hidden]);
+    const float before = at.step > 0 ? b.cells[u.state - hidden] : b.c0 == nullptr ? 0.0F : widen(b.c0[item]);
+    const float squashed = CudaMath::tanh(b.cells[u.state]);
+    const float dh = widen(b.dy[u.state]) + (b.product == nullptr ? 0 : b.product[item]);
+    float of_cell = is_first ? 0 : b.dc[item];
+    if (b.dcells != nullptr) of_cell += b.dcells[u.state];
     of_cell += dh * o * (1.0F - squashed * squashed);
-    dc[item] = of_cell * forget;
+    b.dc[item] = of_cell * forget;
     put(0, of_cell * g * (i * (1.0F - i)));
     put(1, of_cell * before * (forget * (1.0F - forget)));
     put(2, of_cell * i * (1.0F - g * g));

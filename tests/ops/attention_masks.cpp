@@ -40,6 +40,15 @@ TEST_CASE("attention: a query that sees no key gives zeros, and gradients of zer
   }
 }
 
+TEST_CASE("attention: a query of which all scores are NaN gives NaN, not what one without keys gives") {
+  const AttentionCase c{
+      .op = {.heads = 1, .causal = true, .scale = 0.25}, .q = {1, 70, 16}, .k = {1, 70, 16}};
+  std::vector<Values> operands = c.operands();
+  operands[0].data[40 * 16] = NAN;
+  const std::vector<Values> got = run(c, operands, c.dy());
+  for (std::size_t i = 0; i < got[0].data.size(); ++i) CHECK(std::isnan(got[0].data[i]) == (i / 16 == 40));
+}
+
 TEST_CASE("attention: probabilities are dropped by sample, head, query and key") {
   check({.op = {.heads = 2, .scale = 0.5, .p = 0.3, .stream = 12}, .q = {2, 5, 12}, .k = {2, 7, 12}});
   check({.op = {.heads = 1, .causal = true, .masked = true, .scale = 0.5, .p = 0.1, .stream = 12},

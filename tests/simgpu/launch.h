@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/simgpu/engine/launch_checks.h"
+#include "tests/simgpu/engine/pointer_struct.h"
 #include "tests/simgpu/engine/run_grid.h"
 #include "tests/simgpu/engine/site.h"
 #include "tests/simgpu/operation.h"
@@ -32,13 +33,17 @@ struct LaunchExtent {
   Site site;
 };
 
-/// Adds what a kernel touches through one of its arguments: a const pointer reads, another one reads and
-/// writes. In anything else each word that is an address of device memory, allocated or freed, counts as a
-/// pointer that writes, so clear the unused entries of a list of pointers.
+/// Adds what a kernel touches through one of its arguments, a pointer or a struct of pointers alone: a const
+/// one reads, another one reads and writes. In anything else each word that is an address of device memory,
+/// allocated or freed, counts as a pointer that writes, so clear the unused entries of a list of pointers.
 template <typename T>
 void add_accesses(const T& argument, std::vector<Access>& accesses) {
   if constexpr (std::is_pointer_v<T>) {
     add_pointer(argument, !std::is_const_v<std::remove_pointer_t<T>>, accesses);
+  } else if constexpr (is_pointer_struct<T>()) {
+    for_each_pointer(argument, [&](const void* pointer, bool writes, std::size_t) {
+      add_pointer(pointer, writes, accesses);
+    });
   } else if constexpr (sizeof(T) >= sizeof(void*)) {
     std::array<std::uintptr_t, sizeof(T) / sizeof(std::uintptr_t)> words;
     std::memcpy(words.data(), &argument, sizeof(words));
@@ -51,6 +56,10 @@ template <typename T>
 void check_argument(const T& argument, const Grid& grid) {
   if constexpr (std::is_pointer_v<T> && std::is_object_v<std::remove_pointer_t<T>>) {
     check_alignment(argument, alignof(std::remove_pointer_t<T>), grid);
+  } else if constexpr (is_pointer_struct<T>()) {
+    for_each_pointer(argument, [&](const void* pointer, bool, std::size_t alignment) {
+      check_alignment(pointer, alignment, grid);
+    });
   }
 }
 

@@ -28,6 +28,18 @@ __global__ void clear(Pointers pointers) {
   if (pointers.count > 0) pointers.first[threadIdx.x] = 0;
 }
 
+/// As kernels take their operands; `to` alone is written.
+struct Operands {
+  struct Pair {
+    const double* even;
+    const std::byte* odd;
+  };
+  const float* from[2];
+  Pair pair;
+  float* to;
+};
+__global__ void take(Operands) {}
+
 __global__ void nothing() {}
 
 __global__ void fill_static() {
@@ -98,6 +110,21 @@ TEST_CASE("what a kernel touches is taken from its arguments") {
   CHECK((!accesses[0].guessed && !accesses[1].guessed && accesses[2].guessed && accesses[3].guessed));
 }
 
+TEST_CASE("of a struct of pointers alone each member counts as a pointer") {
+  struct Mixed {
+    float* to;
+    long count;
+  };
+  static_assert(is_pointer_struct<Operands>());
+  static_assert(!is_pointer_struct<Mixed>() && !is_pointer_struct<Pointers>());
+  const Floats one(4), other(4);
+  std::vector<Access> accesses;
+  add_accesses<Operands>({{one, nullptr}, {}, other}, accesses);
+  REQUIRE(accesses.size() == 2);
+  CHECK((accesses[0].begin == one && !accesses[0].writes && !accesses[0].guessed));
+  CHECK((accesses[1].begin == other && accesses[1].writes && !accesses[1].guessed));
+}
+
 TEST_CASE("a launch that no GPU takes is refused, and cudaGetLastError tells") {
   cudaGetLastError();
   CHECK(launch(nothing, 1, 1025, 0, nullptr) == cudaErrorInvalidConfiguration);
@@ -153,10 +180,18 @@ TEST_CASE("a pointer must be aligned as what it points to") {
     const auto* const from = reinterpret_cast<const float*>(bytes + offset);
     return test::mistake_in([&] { launch(scale::by, 1, 1, 0, nullptr, from, floats, 3); });
   };
+  const auto launch_in_struct = [&](std::size_t offset) {
+    const Operands operands{{}, {reinterpret_cast<const double*>(bytes + offset), bytes + 1}, floats};
+    return test::mistake_in([&] { launch(take, 1, 1, 0, nullptr, operands); });
+  };
   CHECK(launch_at(4).kind == "none");
+  CHECK(launch_in_struct(8).kind == "none");
   const auto seen = launch_at(2);
   CHECK(seen.kind == "misaligned pointer");
   CHECK(seen.text.find("multiples of 4") != std::string::npos);
+  const auto in_struct = launch_in_struct(4);
+  CHECK(in_struct.kind == "misaligned pointer");
+  CHECK(in_struct.text.find("multiples of 8") != std::string::npos);
   CHECK(cudaDeviceSynchronize() == cudaSuccess);
 }
 
