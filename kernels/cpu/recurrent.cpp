@@ -1,5 +1,8 @@
 #include "kernels/recurrent.h"
 
+#include <algorithm>
+#include <array>
+
 #include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/recurrent_bf16.h"
 #include "kernels/cpu/recurrent_blocks.h"
@@ -36,18 +39,33 @@ KernelPtr forward_kernel(const Op& op, const KernelIo& io) {
       if constexpr (has_cells<Op>) load_state(first, a.in<Element>(op.c0()), all.c, blocks.size.hidden);
       wait_for_all();
       for (std::int64_t step = 0; step < blocks.size.steps; ++step) {
+        const RecurrentPart part = blocks.part(begin, end, step, lengths);
         if (step == 0 && h0 == nullptr) {
           blocks.clear_products(memory.products, begin, end);
         } else {
-          multiply(blocks, memory.factors[step % 2], memory, begin, end);
+          multiply(blocks, memory.factors[step % 2], memory, begin, end,
+                   step_columns<Op::gates>(part, a.in<Element>(Op::pre)));
         }
         mine.h.at = memory.factors[(step + 1) % 2];
-        compute(op, blocks.part(begin, end, step, lengths), mine);
+        compute(op, part, mine);
         wait_for_all();
       }
     });
   };
   return cpu_kernel(io, run, RecurrentWorkspace(blocks, cells_of<Op>(blocks.size), nullptr).bytes());
+}
+
+/// What backward reads in a step.
+template <class Op, class Element>
+auto read_by_backward(const Addresses& a, const RecurrentPart& part) {
+  const StepColumns dy = step_columns<1>(part, a.in<Element>(Op::dy)).front();
+  if constexpr (has_cells<Op>) {
+    const auto gates = step_columns<Op::gates>(part, a.in<Element>(Op::activations));
+    const StepColumns cells = step_columns<1>(part, a.in<float>(Op::cells)).front();
+    return std::array{gates[0], gates[1], gates[2], gates[3], dy, cells};
+  } else {
+    return std::array{dy, step_columns<1>(part, a.in<Element>(Op::y)).front()};
+  }
 }
 
 template <class Op, class Element>
@@ -78,7 +96,9 @@ KernelPtr backward_kernel(const Op& op, const KernelIo& io) {
         compute(op, blocks.part(begin, end, step, lengths), mine);
         wait_for_all();
         if (step == 0 && dh0 == nullptr) return;
-        multiply(blocks, d, memory, begin, end);
+        const auto next = read_by_backward<Op, Element>(
+            a, blocks.part(begin, end, std::max(step - 1, std::int64_t{0}), lengths));
+        multiply(blocks, d, memory, begin, end, next);
       }
       store_state(first, mine.product.at, mine.product.row, dh0);
       if constexpr (has_cells<Op>) {

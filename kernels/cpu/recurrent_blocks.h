@@ -1,7 +1,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 #include "kernels/base/division.h"
@@ -80,6 +83,26 @@ inline void wait_for_all() {
 #pragma omp barrier
 }
 
+/// Columns of one step of a tensor (N, T, ...), a row for each of its rows. In bytes.
+struct StepColumns {
+  const void* at;
+  std::int64_t row, bytes;
+};
+
+/// A part's units in each of `groups` groups of H columns.
+template <std::size_t groups, class Element>
+std::array<StepColumns, groups> step_columns(const RecurrentPart& part, const Element* tensor) {
+  constexpr auto element = static_cast<std::int64_t>(sizeof(Element));
+  const std::int64_t row = part.size.hidden * static_cast<std::int64_t>(groups);
+  std::array<StepColumns, groups> columns;
+  for (std::size_t group = 0; group < groups; ++group) {
+    const auto first = static_cast<std::int64_t>(group) * part.size.hidden + part.first;
+    columns[group] = {tensor + part.step * row + first, part.size.steps * row * element,
+                      part.count * element};
+  }
+  return columns;
+}
+
 /// A kernel's workspace, or with `at` null only its size.
 class RecurrentWorkspace {
  public:
@@ -110,13 +133,20 @@ class RecurrentWorkspace {
   std::int64_t used_ = 0;
 };
 
-/// The products of blocks [begin, end), all rows.
+/// The products of blocks [begin, end), all rows. The last of them fetch what is read `next`.
 inline void multiply(const RecurrentBlocks& blocks, const float* factors, const RecurrentWorkspace& memory,
-                     std::int64_t begin, std::int64_t end) {
+                     std::int64_t begin, std::int64_t end, std::span<const StepColumns> next) {
   const auto kernel = simd::best<PanelProduct>();
   for (std::int64_t block = begin; block < end; ++block) {
     float* const weights = memory.weights + block * blocks.weights();
-    kernel(blocks.product(weights), factors, weights, memory.products + block * blocks.units);
+    PanelProduct product = blocks.product(weights);
+    if (const auto left = static_cast<std::size_t>(end - 1 - block); left < next.size()) {
+      product.next = next[left].at;
+      product.next_row = next[left].row;
+      product.next_bytes = next[left].bytes;
+      product.next_rows = blocks.size.rows;
+    }
+    kernel(product, factors, weights, memory.products + block * blocks.units);
   }
 }
 

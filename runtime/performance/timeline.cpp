@@ -198,8 +198,8 @@ class Training {
   double left_ = 0;  ///< exchanges that were held
 };
 
-/// Until the number of exchanges that go early has settled, and then to take the mean of, since that number
-/// goes up and down.
+/// Until the share that an exchange takes has settled, and then to take the mean of: which are held follows
+/// from it, and it from them.
 constexpr int steps_to_settle = 200;
 constexpr int steps_to_measure = 100;
 

@@ -243,7 +243,7 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) 
   assign_buffers(graph, plan);
   assign_statistics(graph, plan);
   assign_rows(graph, limits.ranks, plan);
-  plan.exchanges = order_exchanges(graph, plan);
+  plan.exchanges = order_exchanges(graph, plan, limits.fine);
   return plan;
 }
 

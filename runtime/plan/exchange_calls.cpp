@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/reorder.h"
 #include "runtime/plan/bucket.h"
 
 namespace lockstep::runtime {
@@ -20,21 +21,27 @@ double work_of(const model::Graph& graph, const model::Node& node) {
   return node.op->flops(graph.types(node.inputs), graph.types(node.outputs)) + operations_a_number * numbers;
 }
 
+/// Where a device reorders tensors may not be the same on all ranks, and the order of exchanges is.
+bool counts(const model::Node& node) {
+  return node.phase == model::Phase::backward && !node.op->is_view() &&
+         node.op->as<kernels::Reorder>() == nullptr;
+}
+
 /// By node.
 std::vector<double> backward_done(const model::Graph& graph) {
   std::vector<double> done;
   double sum = 0;
   for (const model::Node& node : graph.nodes()) {
-    if (node.phase == model::Phase::backward && !node.op->is_view()) sum += work_of(graph, node);
+    if (counts(node)) sum += work_of(graph, node);
     done.push_back(sum);
   }
-  for (double& share : done) share /= sum;
+  for (double& share : done) share = sum > 0 ? share / sum : 1;
   return done;
 }
 
 }  // namespace
 
-std::vector<PlannedCall> order_exchanges(const model::Graph& graph, const ArenaPlan& arena) {
+std::vector<PlannedCall> order_exchanges(const model::Graph& graph, const ArenaPlan& arena, bool holds) {
   std::vector<std::pair<std::size_t, ExchangeCall>> ready;
   const std::vector<std::size_t> buckets = bucket_ready_nodes(graph, arena);
   for (std::size_t index = 0; index < exchanged_buckets(arena); ++index)
@@ -44,10 +51,12 @@ std::vector<PlannedCall> order_exchanges(const model::Graph& graph, const ArenaP
     ready.push_back({rows[index], {.is_rows = true, .index = index}});
   std::ranges::stable_sort(ready, {}, [](const auto& entry) { return entry.first; });
 
-  const std::vector<double> done = backward_done(graph);
   std::vector<PlannedCall> calls;
-  for (const auto& [node, call] : ready)
-    calls.push_back({.call = call, .backward_done = node < done.size() ? done[node] : 1});
+  for (const auto& entry : ready) calls.push_back({.call = entry.second});
+  if (!holds) return calls;
+  const std::vector<double> done = backward_done(graph);
+  for (std::size_t at = 0; at < calls.size(); ++at)
+    calls[at].backward_done = ready[at].first < done.size() ? done[ready[at].first] : 1;
   return calls;
 }
 

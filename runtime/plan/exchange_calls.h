@@ -19,10 +19,11 @@ struct ExchangeCall {
 
 struct PlannedCall {
   ExchangeCall call;
-  double backward_done = 0;  ///< what share of backward's work is, when this is ready
+  double backward_done = 0;  ///< where it may be held: what share of backward's work is, when this is ready
 };
 
-/// In the order in which `graph` makes them ready; where that is the same node, buckets come first.
-std::vector<PlannedCall> order_exchanges(const model::Graph& graph, const ArenaPlan& arena);
+/// In the order in which `graph` makes them ready; where that is the same node, buckets come first. `holds`:
+/// a step may hold some back.
+std::vector<PlannedCall> order_exchanges(const model::Graph& graph, const ArenaPlan& arena, bool holds);
 
 }  // namespace lockstep::runtime

@@ -47,8 +47,9 @@ class HeldExchanges {
 
   std::size_t size() const { return held_.size(); }
 
-  /// The mean of all ranks' shares: of the time from the first offer to the end of backward.
-  void follow(double share) { share_ += gain * (std::min(share, 1.0) - share_); }
+  /// The mean of all ranks' shares: of the time from the first offer to the end of backward. What is no
+  /// number is 1.
+  void follow(double share) { share_ += gain * (std::min(1.0, share) - share_); }
 
  private:
   /// It settles within some tens of steps, and the noise of single ones hardly moves it.

@@ -26,7 +26,7 @@ double seconds_of_panels(const RecurrentBlocks& blocks, Device& device) {
   const RecurrentWorkspace at(blocks, 0, static_cast<float*>(memory->data()));
   return shares::shortest([&] {
     blocks.on_team(
-        [&](std::int64_t begin, std::int64_t end) { multiply(blocks, at.factors[0], at, begin, end); });
+        [&](std::int64_t begin, std::int64_t end) { multiply(blocks, at.factors[0], at, begin, end, {}); });
   });
 }
 
