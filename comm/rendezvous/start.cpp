@@ -46,8 +46,7 @@ std::optional<std::string> obstacle_in(StoreClient& store, const World& world, D
   if (!holder) return fmt::format("it is of a start that rank {} has left", world.rank);
   const Deadline end = Deadline::in(std::min(deadline.left(), time_to_fail));
   if (store.wait_for(abort_key, end)) return has_failed;
-  // A node that counts fewer ranks has numbers that are taken. A second rank 0 has no say in what the size
-  // is.
+  // A node that counts fewer ranks has numbers that are taken. Rank 0 would say itself what the size is.
   if (world.rank != 0) require_same_size(store, world, deadline);
   throw second_start(world.run_id, *holder);
 }
