@@ -155,7 +155,9 @@ std::vector<po::option> from_environment(const po::options_description& all,
   for (const auto& option : all.options()) {
     const std::string& name = option->long_name();
     if (name == "help" || name == "version") continue;
-    if (auto value = environment(pet_name(name).c_str())) options.emplace_back(name, Arguments{*value});
+    // A pod's `value: ""` says nothing.
+    const std::string value = environment(pet_name(name).c_str()).value_or("");
+    if (!value.empty()) options.emplace_back(name, Arguments{value});
   }
   return options;
 }
@@ -172,6 +174,15 @@ void store(po::variables_map& values, const po::options_description& all, std::v
   }
 }
 
+void store_from_environment(po::variables_map& values, const po::options_description& all,
+                            const po::option& option) {
+  try {
+    store(values, all, {option});
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", pet_name(option.string_key), error.what()));
+  }
+}
+
 }  // namespace
 
 CommandLine read_command_line(const Arguments& arguments, const comm::Environment& environment) {
@@ -180,14 +191,25 @@ CommandLine read_command_line(const Arguments& arguments, const comm::Environmen
   CommandLine result;
   result.command = std::move(front.command);
   store(result.values, all, std::move(front.options));
-  const bool is_typed = !result.values["rdzv-endpoint"].defaulted();
+  const auto is_typed = [&typed = result.values](const std::string& name) {
+    return !typed[name].defaulted();
+  };
   std::vector<po::option> others = from_environment(all, environment);
   // PET_MASTER_ADDR and PET_MASTER_PORT, which come before an endpoint, do not come before a typed one.
-  std::erase_if(others, [&](const po::option& option) {
-    return is_typed && (option.string_key == "master-addr" || option.string_key == "master-port");
+  std::erase_if(others, [&, has_endpoint = is_typed("rdzv-endpoint")](const po::option& option) {
+    const bool is_of_endpoint = option.string_key == "master-addr" || option.string_key == "master-port";
+    return is_typed(option.string_key) || (has_endpoint && is_of_endpoint);
   });
-  store(result.values, all, std::move(others));
+  for (const po::option& option : others) result.from_environment.insert(option.string_key);
+  for (const po::option& option : others) store_from_environment(result.values, all, option);
   return result;
+}
+
+std::string named_as_given(const std::string& message, const std::set<std::string>& from_environment) {
+  const auto end = message.find_first_of(": ");
+  const bool is_of_option = message.starts_with("--") && end != std::string::npos;
+  const std::string name = is_of_option ? message.substr(2, end - 2) : std::string();
+  return from_environment.contains(name) ? pet_name(name) + message.substr(end) : message;
 }
 
 std::string help_text() {

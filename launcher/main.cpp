@@ -17,6 +17,7 @@
 #include "kernels/base/random.h"
 #include "kernels/base/signals.h"
 #include "kernels/base/version.h"
+#include "launcher/command_line.h"
 #include "launcher/cores.h"
 #include "launcher/environment.h"
 #include "launcher/exit_status.h"
@@ -174,7 +175,11 @@ int run(const std::vector<std::string>& arguments, std::int64_t start_ns) {
   } else if (options.version) {
     std::fputs(fmt::format("lockstep {} ({})\n", version(), commit()).c_str(), stdout);
   } else {
-    return launch(options, start_ns);
+    try {
+      return launch(options, start_ns);
+    } catch (const UsageError& error) {
+      throw UsageError(named_as_given(error.what(), options.from_environment));
+    }
   }
   return 0;
 }

@@ -141,6 +141,38 @@ void read_logs(const po::variables_map& values, Options& options) {
   }
 }
 
+Options read_options(const CommandLine& line) {
+  const po::variables_map& values = line.values;
+  Options options;
+  options.command = line.command;
+  options.from_environment = line.from_environment;
+  options.help = values["help"].as<bool>();
+  options.version = values["version"].as<bool>();
+  if (options.help || options.version) return options;
+
+  refuse_what_is_missing(values);
+  options.nproc_per_node = values["nproc-per-node"].as<std::string>();
+  options.role = values["role"].as<std::string>();
+  options.binds = values["numa-binding"].as<std::string>() != "none";
+  options.module = values["module"].as<bool>();
+  options.allow_gpu_sharing = values["allow-gpu-sharing"].as<bool>();
+  options.no_python = values["no-python"].as<bool>();
+  options.shutdown_timeout = parse_seconds("shutdown-timeout", values);
+  parse_seconds("monitor-interval", values);
+  options.max_restarts = parse_int("max-restarts", values["max-restarts"].as<std::string>());
+  for (const std::string& name : split_list(values["signals-to-handle"].as<std::string>())) {
+    options.signals.push_back(parse_signal(name));
+  }
+  read_rendezvous(values, options);
+  read_logs(values, options);
+  if (options.command.empty())
+    throw UsageError(
+        "no program to start: launch [options] [--] PROGRAM [ARGS...], such as: launch --nproc_per_node=2 "
+        "trainer --model mlp");
+  if (options.module && options.no_python) throw UsageError("-m and --no-python exclude each other");
+  return options;
+}
+
 }  // namespace
 
 StreamChoice StreamChoice::parse(const std::string& option, const std::string& text) {
@@ -170,35 +202,12 @@ bool StreamChoice::has(int local_rank, int stream) const {
 }
 
 Options parse_options(const Arguments& arguments, const comm::Environment& environment) {
-  CommandLine line = read_command_line(arguments, environment);
-  const po::variables_map& values = line.values;
-  Options options;
-  options.command = std::move(line.command);
-  options.help = values["help"].as<bool>();
-  options.version = values["version"].as<bool>();
-  if (options.help || options.version) return options;
-
-  refuse_what_is_missing(values);
-  options.nproc_per_node = values["nproc-per-node"].as<std::string>();
-  options.role = values["role"].as<std::string>();
-  options.binds = values["numa-binding"].as<std::string>() != "none";
-  options.module = values["module"].as<bool>();
-  options.allow_gpu_sharing = values["allow-gpu-sharing"].as<bool>();
-  options.no_python = values["no-python"].as<bool>();
-  options.shutdown_timeout = parse_seconds("shutdown-timeout", values);
-  parse_seconds("monitor-interval", values);
-  options.max_restarts = parse_int("max-restarts", values["max-restarts"].as<std::string>());
-  for (const std::string& name : split_list(values["signals-to-handle"].as<std::string>())) {
-    options.signals.push_back(parse_signal(name));
+  const CommandLine line = read_command_line(arguments, environment);
+  try {
+    return read_options(line);
+  } catch (const UsageError& error) {
+    throw UsageError(named_as_given(error.what(), line.from_environment));
   }
-  read_rendezvous(values, options);
-  read_logs(values, options);
-  if (options.command.empty())
-    throw UsageError(
-        "no program to start: launch [options] [--] PROGRAM [ARGS...], such as: launch --nproc_per_node=2 "
-        "trainer --model mlp");
-  if (options.module && options.no_python) throw UsageError("-m and --no-python exclude each other");
-  return options;
 }
 
 void check_local_ranks(const Options& options, int ranks) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,8 @@ struct Options {
   StreamChoice tee;
   std::vector<int> shown_ranks;  ///< local ranks on the console; empty: all
   std::string prefix_template;   ///< empty: "[rank<n>] ", on a terminal only
+
+  std::set<std::string> from_environment;  ///< options that PET_<NAME> gave, for messages
 };
 
 /// Reads `arguments` (without the program's own name) and, for what they leave open, PET_<NAME> variables.

@@ -14,6 +14,7 @@
 
 #include "kernels/base/descriptors.h"
 #include "kernels/base/error.h"
+#include "kernels/base/number.h"
 #include "launcher/processes.h"
 
 namespace lockstep::launcher {
@@ -64,6 +65,11 @@ std::optional<int> ProcessTree::rank_led_by(pid_t group) const {
   return leader == workers_.end() ? std::nullopt : std::optional(leader->rank());
 }
 
+std::optional<int> ProcessTree::rank_inherited_by(pid_t pid) const {
+  const auto rank = parse_number<int>(variable_of(pid, "LOCAL_RANK"));
+  return rank && *rank >= 0 && *rank < std::ssize(workers_) ? rank : std::nullopt;
+}
+
 void ProcessTree::update() {
   std::map<pid_t, std::optional<int>> now;
   if (has_children_beside(foreign_)) {
@@ -73,7 +79,7 @@ void ProcessTree::update() {
         const auto found = known->find(key);
         if (!rank && found != known->end()) rank = found->second;
       }
-      now.emplace(process.pid, rank);
+      now.emplace(process.pid, rank ? rank : rank_inherited_by(process.pid));
     }
   }
   ranks_ = std::move(now);
@@ -103,6 +109,14 @@ std::optional<int> ProcessTree::rank_of(pid_t pid) const {
 bool ProcessTree::is_alive(int rank) const {
   if (has_children_in(workers_[static_cast<std::size_t>(rank)].pid())) return true;
   return std::ranges::any_of(ranks_, [&](const auto& entry) { return entry.second == rank; });
+}
+
+std::optional<pid_t> ProcessTree::leader_beside(const Worker& worker) const {
+  const auto leader = std::ranges::find_if(ranks_, [&](const auto& entry) {
+    const auto& [pid, rank] = entry;
+    return rank == worker.rank() && pid != worker.pid() && getpgid(pid) == pid;
+  });
+  return leader == ranks_.end() ? std::nullopt : std::optional(leader->first);
 }
 
 Reaper::Reaper() {

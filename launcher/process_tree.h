@@ -17,7 +17,7 @@ bool has_children_in(pid_t group);
 
 /// The processes that ranks consist of: a worker, and what it has started, as wrapper scripts do. launch is
 /// their sub-reaper, so they stay below it when a wrapper dies. What has left its worker's process group
-/// (setsid) is found in /proc, by its ancestors.
+/// (setsid) is found in /proc, by its ancestors, or by the LOCAL_RANK that it has inherited.
 class ProcessTree {
  public:
   /// What is below this process already, such as the reaper and the `tee` of a shell that became launch, is
@@ -41,11 +41,14 @@ class ProcessTree {
   std::optional<int> rank_of(pid_t pid) const;
   /// Whether the rank has processes, zombies that launch is to reap included.
   bool is_alive(int rank) const;
+  /// A process of the rank that has left the worker's process group and leads one of its own (setsid).
+  std::optional<pid_t> leader_beside(const Worker& worker) const;
   /// Processes of all ranks, and those whose rank cannot be told.
   const std::map<pid_t, std::optional<int>>& all() const { return ranks_; }
 
  private:
   std::optional<int> rank_led_by(pid_t group) const;
+  std::optional<int> rank_inherited_by(pid_t pid) const;
 
   const std::vector<Worker>& workers_;
   std::set<pid_t> foreign_;

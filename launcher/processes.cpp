@@ -52,6 +52,15 @@ std::string program_name(pid_t pid) {
   return name;
 }
 
+std::string variable_of(pid_t pid, std::string_view name) {
+  std::istringstream variables(read_text(fmt::format("/proc/{}/environ", pid)));
+  for (std::string variable; std::getline(variables, variable, '\0');) {
+    if (variable.starts_with(name) && variable.substr(name.size(), 1) == "=")
+      return variable.substr(name.size() + 1);
+  }
+  return {};
+}
+
 bool has_children_beside(const std::set<pid_t>& known) {
   // "123 456 ", in the order in which they came: none is missed while nobody but the reader reaps them.
   std::istringstream children(read_text(fmt::format("/proc/self/task/{}/children", getpid())));

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::launcher {
@@ -26,6 +27,9 @@ std::optional<Process> read_process(pid_t pid);
 
 /// The name of its program, as ps shows it; empty when it is gone.
 std::string program_name(pid_t pid);
+
+/// Of the environment that its program was started with; empty without it, and when it is gone.
+std::string variable_of(pid_t pid, std::string_view name);
 
 /// Whether this process has children, zombies too, beside `known` ones. True as well where /proc does not
 /// tell.

@@ -1,7 +1,6 @@
 #include "launcher/supervisor.h"
 
 #include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,28 +18,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A worker that leaves because its peer died can be seen before that peer, which first tells all others why
-/// (time_to_tell of comm/tcp/mesh.cpp): how long to look for the first cause.
-constexpr milliseconds secondary_failure_window{300};
-/// After a rank has reported a lost peer, the others get this long for their reports.
-constexpr milliseconds lost_peer_grace{1000};
-/// For processes that successful workers left behind, such as the `tee` of a shell's output.
-constexpr Seconds straggler_grace{1.0};
-/// A rank that is stopped for so long while nothing else of the run goes on is named.
-constexpr std::chrono::seconds stopped_grace{5};
-
 int poll_timeout(Clock::time_point limit) {
   if (limit == Clock::time_point::max()) return -1;
   const auto left = std::chrono::ceil<milliseconds>(limit - Clock::now()).count();
   return static_cast<int>(std::clamp<decltype(left)>(left, 0, 3'600'000));
-}
-
-ExitStatus exit_status_of(const siginfo_t& info, int rank) {
-  const bool left = info.si_code == CLD_EXITED;
-  return {.rank = rank,
-          .code = left ? info.si_status : 0,
-          .signal = left ? 0 : info.si_status,
-          .when = Clock::now()};
 }
 
 }  // namespace
@@ -59,7 +40,8 @@ std::vector<ExitStatus> Supervisor::run() {
   while (any_running()) {
     if (Clock::now() >= stop_at_) stop_because_of_failure();
     if (Clock::now() >= kill_at_) kill_all();
-    step(std::min({stop_at_, kill_at_, name_stopped_workers()}));
+    if (Clock::now() >= look_at_) judge_ended_wrappers();
+    step(std::min({stop_at_, kill_at_, look_at_, name_stopped_workers()}));
   }
   const bool all_good = std::ranges::all_of(statuses_, &ExitStatus::good);
   sweep(all_good ? straggler_grace : Seconds(0));
@@ -69,6 +51,10 @@ std::vector<ExitStatus> Supervisor::run() {
 
 bool Supervisor::any_running() const {
   return !ended_wrappers_.empty() || std::ranges::any_of(workers_, &Worker::running);
+}
+
+bool Supervisor::is_there(const Worker& worker) const {
+  return worker.running() || ended_wrappers_.contains(worker.rank());
 }
 
 void Supervisor::step(Clock::time_point limit) {
@@ -110,51 +96,12 @@ void Supervisor::suspend() {
   for (const Worker& worker : workers_) tree_.send(worker, SIGCONT);
 }
 
-void Supervisor::reap() {
-  std::vector<ExitStatus> round;
-  siginfo_t info = {};
-  // Looked at first: the process group of one that was reaped is not known any more.
-  while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
-    const auto rank = tree_.rank_of(info.si_pid);
-    waitid(P_PID, static_cast<id_t>(info.si_pid), &info, WEXITED | WNOHANG);
-    if (rank && worker_of(*rank).pid() == info.si_pid) {
-      worker_of(*rank).set_ended();
-      round.push_back(exit_status_of(info, *rank));
-    } else if (rank && (stopping_ || told_to_stop_)) {
-      note_end_of_orphan(exit_status_of(info, *rank));
-    }
-    if (rank) forget_if_gone(worker_of(*rank));
-    info = {};
-  }
-  // Among statuses found together a death by signal is the likelier cause.
-  std::ranges::stable_partition(round, [](const ExitStatus& status) { return status.signal != 0; });
-  for (const ExitStatus& status : round) note_end_of_worker(status);
-  judge_ended_wrappers();
-  note_stopped_workers();
-}
-
-void Supervisor::forget_if_gone(const Worker& worker) const {
-  if (!worker.running() && !has_children_in(worker.pid())) reaper_.forget(worker.pid());
-}
-
-void Supervisor::note_stopped_workers() {
-  siginfo_t info = {};
-  while (waitid(P_ALL, 0, &info, WSTOPPED | WCONTINUED | WNOHANG) == 0 && info.si_pid != 0) {
-    const auto rank = tree_.rank_of(info.si_pid);
-    if (rank && worker_of(*rank).pid() == info.si_pid) {
-      stopped_.erase(*rank);
-      if (info.si_code == CLD_STOPPED)
-        stopped_[*rank] = {.signal = info.si_status, .name_at = Clock::now() + stopped_grace};
-    }
-    info = {};
-  }
-}
-
 Clock::time_point Supervisor::name_stopped_workers() {
   const bool others_go_on = std::ranges::any_of(
-      workers_, [&](const Worker& worker) { return worker.running() && !stopped_.contains(worker.rank()); });
+      workers_, [&](const Worker& worker) { return is_there(worker) && !stopped_.contains(worker.rank()); });
   auto next = Clock::time_point::max();
-  if (others_go_on) return next;  // they miss it, and report it
+  // Others that are there miss it, and report it; where the ranks are about to be stopped, it is killed.
+  if (others_go_on || stopping_ || stop_at_ != Clock::time_point::max()) return next;
   for (auto& [rank, stop] : stopped_) {
     if (stop.name_at <= Clock::now()) {
       stop.name_at = Clock::time_point::max();
@@ -168,48 +115,6 @@ Clock::time_point Supervisor::name_stopped_workers() {
   return next;
 }
 
-void Supervisor::note_end_of_worker(const ExitStatus& status) {
-  stopped_.erase(status.rank);
-  // A batch system's warning ends a wrapper script at once, and lets what it has started save.
-  const bool of_warning = told_to_stop_ && asks_to_stop(status.signal);
-  if (of_warning) kill_at_ = std::min(kill_at_, status.when + shutdown_timeout_);
-  if ((stopping_ || of_warning) && status.failed()) {
-    ended_wrappers_.emplace(status.rank, status);
-  } else {
-    judge(status);
-  }
-}
-
-void Supervisor::note_end_of_orphan(const ExitStatus& status) {
-  const auto [at, is_first] = orphans_.emplace(status.rank, status);
-  if (!is_first) at->second = more_telling(at->second, status);
-}
-
-void Supervisor::judge_ended_wrappers() {
-  if (ended_wrappers_.empty()) return;
-  tree_.update();
-  for (const auto& [rank, status] : std::exchange(ended_wrappers_, {})) {
-    const auto orphan = orphans_.find(rank);
-    if (tree_.is_alive(rank)) {
-      ended_wrappers_.emplace(rank, status);
-    } else {
-      judge(orphan == orphans_.end() ? status : more_telling(status, orphan->second));
-    }
-  }
-}
-
-void Supervisor::judge(ExitStatus status) {
-  status.after_failure = stopped_by_failure_;
-  status.killed_by_us = killed_[static_cast<std::size_t>(status.rank)] && status.signal == SIGKILL;
-  statuses_.push_back(status);
-
-  if (status.lost_peer()) kill_at_ = std::min(kill_at_, status.when + lost_peer_grace);
-  if (status.stopped()) kill_at_ = std::min(kill_at_, status.when + shutdown_timeout_);
-  if (status.failed() && !stopping_) {
-    stop_at_ = std::min(stop_at_, status.lost_peer() ? status.when + secondary_failure_window : status.when);
-  }
-}
-
 void Supervisor::stop_because_of_failure() {
   stop_at_ = Clock::time_point::max();
   if (stopping_) return;
@@ -217,9 +122,12 @@ void Supervisor::stop_because_of_failure() {
   stopped_by_failure_ = true;
   tree_.update();
   for (const Worker& worker : workers_) {
-    if (!worker.running()) continue;
+    if (!worker.running() && !successors_.contains(worker.rank())) continue;
     // A stopped worker (a debugger's, or by SIGSTOP) cannot act on SIGTERM in time.
     if (worker.is_stopped()) {
+      output_.show_line(
+          fmt::format("launch: rank {} (pid {}) is stopped, so it cannot end by itself: launch kills it\n",
+                      output_.first_rank() + worker.rank(), worker.pid()));
       killed_[static_cast<std::size_t>(worker.rank())] = true;
       tree_.send(worker, SIGKILL);
     } else {
@@ -234,7 +142,7 @@ void Supervisor::kill_all() {
   kill_at_ = Clock::time_point::max();
   tree_.update();
   for (const Worker& worker : workers_) {
-    if (!worker.running() && !ended_wrappers_.contains(worker.rank())) continue;
+    if (!is_there(worker)) continue;
     killed_[static_cast<std::size_t>(worker.rank())] = true;
     tree_.send(worker, SIGKILL);
   }
@@ -256,7 +164,7 @@ void Supervisor::name_left_behind() {
   for (const auto& [pid, rank] : tree_.all()) {
     output_.show_line(fmt::format(
         "launch: rank {} left {} (pid {}) behind, which is killed: a rank ends with the program that launch "
-        "started\n",
+        "started, so let that wait for it (setsid -w)\n",
         rank ? std::to_string(output_.first_rank() + *rank) : "?", program_name(pid), pid));
   }
 }

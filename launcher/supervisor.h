@@ -37,7 +37,12 @@ class Supervisor {
 
  private:
   Worker& worker_of(int rank) { return workers_[static_cast<std::size_t>(rank)]; }
+  /// For processes that successful workers left behind, such as the `tee` of a shell's output.
+  static constexpr Seconds straggler_grace{1.0};
+
   bool any_running() const;
+  /// The worker, or what is waited for in its place.
+  bool is_there(const Worker& worker) const;
   /// Waits for the next event, no longer than `limit`, and acts on it.
   void step(Clock::time_point limit);
   void pass_on(int signal);
@@ -52,6 +57,9 @@ class Supervisor {
   void note_end_of_worker(const ExitStatus& status);
   void note_end_of_orphan(const ExitStatus& status);
   void judge_ended_wrappers();
+  bool is_waited_for(const ExitStatus& status);
+  bool stands_for_rank(int rank, pid_t pid) const;
+  void follow_successor(const Worker& worker);
   void judge(ExitStatus status);
   void stop_because_of_failure();
   void kill_all();
@@ -66,8 +74,11 @@ class Supervisor {
   Clock::duration shutdown_timeout_;
 
   std::vector<ExitStatus> statuses_;
-  /// By rank: the worker, a wrapper script, has ended as it was told to, and what it started may not have.
+  /// By rank: the worker, a wrapper script, has ended as it was told to, or well and at once, and what it
+  /// started may not have.
   std::map<int, ExitStatus> ended_wrappers_;
+  /// By rank: what such a worker that ended at once has left in its place; it leads a group of its own.
+  std::map<int, pid_t> successors_;
   /// By rank: the most telling status of what wrappers had started, since they were told to end.
   std::map<int, ExitStatus> orphans_;
   struct Stop {
@@ -84,6 +95,7 @@ class Supervisor {
   std::vector<bool> killed_;  ///< by rank: SIGKILL was sent
   Clock::time_point stop_at_ = Clock::time_point::max();
   Clock::time_point kill_at_ = Clock::time_point::max();
+  Clock::time_point look_at_ = Clock::time_point::max();  ///< whether what ended at once left a successor
 };
 
 }  // namespace lockstep::launcher

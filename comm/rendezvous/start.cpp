@@ -22,6 +22,20 @@ std::string key_of_start(int first_rank) {
   return fmt::format("start/{}", first_rank);
 }
 
+/// Nodes that count differently would wait for ranks that nobody starts.
+void require_same_size(StoreClient& store, const World& world, Deadline deadline) {
+  constexpr std::string_view key = "size";
+  if (world.rank == 0) store.set(key, std::to_string(world.size), deadline);
+  const std::string size = store.wait(key, deadline);
+  if (size == std::to_string(world.size)) return;
+  const std::string refusal = fmt::format(
+      "rank {} counts {} ranks, rank 0 counts {}: start all nodes with the same number of nodes, and "
+      "of ranks on each; another run wants another --rdzv-id and --master-port",
+      world.rank, world.size, size);
+  store.set(refusal_key, refusal, deadline);
+  throw UsageError(refusal);
+}
+
 /// What keeps this rank out of a start that has failed, or whose ranks have met already. UsageError when that
 /// goes on.
 std::optional<std::string> obstacle_in(StoreClient& store, const World& world, Deadline deadline) {
@@ -31,22 +45,10 @@ std::optional<std::string> obstacle_in(StoreClient& store, const World& world, D
   const auto holder = store.get(key_of_place(world.rank), deadline);
   if (!holder) return fmt::format("it is of a start that rank {} has left", world.rank);
   const Deadline end = Deadline::in(std::min(deadline.left(), time_to_fail));
-  if (!store.wait_for(abort_key, end)) throw second_start(world.run_id, *holder);
-  return has_failed;
-}
-
-/// Nodes that count differently would wait for ranks that nobody starts.
-void require_same_size(StoreClient& store, const World& world, Deadline deadline) {
-  constexpr std::string_view key = "size";
-  if (world.rank == 0) store.set(key, std::to_string(world.size), deadline);
-  const std::string size = store.wait(key, deadline);
-  if (size == std::to_string(world.size)) return;
-  const std::string refusal = fmt::format(
-      "rank {} counts {} ranks, rank 0 counts {}: start all nodes with the same number of nodes, and "
-      "of ranks on each",
-      world.rank, world.size, size);
-  store.set(refusal_key, refusal, deadline);
-  throw UsageError(refusal);
+  if (store.wait_for(abort_key, end)) return has_failed;
+  // A node that counts fewer ranks has numbers that are taken. Rank 0 would say itself what the size is.
+  if (world.rank != 0) require_same_size(store, world, deadline);
+  throw second_start(world.run_id, *holder);
 }
 
 /// Of two launches of a node one goes on with all its ranks: that whose first rank has its place.

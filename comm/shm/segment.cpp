@@ -29,7 +29,9 @@ enum AbortState : std::uint32_t { none = 0, being_written = 1, set = 2 };
 
 void resize(int fd, std::size_t bytes) {
   if (ftruncate(fd, static_cast<off_t>(bytes)) == 0) return;
-  throw DeviceError(fmt::format("cannot reserve {} bytes of shared memory: {}", bytes, errno_message(errno)));
+  const int error = errno;
+  throw DeviceError(fmt::format("cannot reserve {} bytes of shared memory: {}{}", bytes, errno_message(error),
+                                error == EFBIG ? "; raise ulimit -f, which holds for it as for files" : ""));
 }
 
 // Offsets in the file, in order: Control, then per rank a RankSlot, an affinity mask and a StatusSlot, then

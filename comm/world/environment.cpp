@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "kernels/base/cores.h"
 #include "kernels/base/error.h"
 #include "kernels/base/number.h"
 
@@ -21,7 +22,11 @@ Environment process_environment() {
 
 int omp_threads(const Environment& environment) {
   const auto text = environment("OMP_NUM_THREADS");
-  return text ? std::max(0, std::atoi(text->c_str())) : 0;
+  const long wanted = text ? std::strtol(text->c_str(), nullptr, 10) : 0;  // of a list, the first
+  if (wanted > most_threads) {
+    throw UsageError(fmt::format("OMP_NUM_THREADS={} is no number from 1 to {}", *text, most_threads));
+  }
+  return static_cast<int>(std::max(0L, wanted));
 }
 
 std::string Variables::text_or(const char* name, std::string otherwise) const {

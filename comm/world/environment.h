@@ -14,7 +14,7 @@ using Environment = std::function<std::optional<std::string>(const char* name)>;
 /// getenv of this process.
 Environment process_environment();
 
-/// OMP_NUM_THREADS; 0: not set, or no number above 0.
+/// OMP_NUM_THREADS; 0: not set, or no number above 0. UsageError beyond most_threads.
 int omp_threads(const Environment& environment);
 
 /// Typed reading of environment variables; UsageErrors show the variable and its value.

@@ -8,6 +8,9 @@
 /// How much a process may compute at the same time. System files are read below `root`.
 namespace lockstep {
 
+/// That a rank may be given to compute with.
+inline constexpr int most_threads = 4096;
+
 /// `cpus` by core: of each core the hardware threads that are among them, by lowest CPU number.
 std::vector<CpuList> group_by_core(const CpuList& cpus, const std::filesystem::path& root = "/");
 

@@ -31,7 +31,7 @@ const char* hint_for(int error) {
     case EDQUOT:
       return "free space there or choose another folder";
     case EFBIG:
-      return "raise ulimit -f, or choose a file system that takes larger files";
+      return hint_of_too_large;
     case EROFS:
     case EACCES:
     case EPERM:

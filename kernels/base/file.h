@@ -13,6 +13,10 @@
 
 namespace lockstep {
 
+/// For EFBIG.
+inline constexpr const char* hint_of_too_large =
+    "raise ulimit -f, or choose a file system that takes larger files";
+
 /// A whole file, mapped read-only. DataError if it cannot be opened, is no regular file, or cannot be mapped.
 class MappedFile {
  public:

@@ -9,13 +9,18 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <latch>
+#include <system_error>
+#include <thread>
 #include <type_traits>
+#include <vector>
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
 
 #include "kernels/base/error.h"
+#include "kernels/base/threads.h"
 #include "kernels/cpu/onednn.h"
 
 namespace lockstep::kernels {
@@ -78,6 +83,25 @@ std::string processor_name() {
     if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
   }
   return "CPU";
+}
+
+/// libgomp ends the process when the system refuses it a thread: as many are asked for before it is.
+void require_threads(int count) {
+  std::latch all_asked(1);
+  std::vector<std::jthread> others;
+  others.reserve(static_cast<std::size_t>(count - 1));
+  try {
+    for (int thread = 1; thread < count; ++thread) others.emplace_back([&] { all_asked.wait(); });
+    all_asked.count_down();
+  } catch (const std::system_error& refusal) {
+    all_asked.count_down();
+    throw DeviceError(
+        fmt::format("cpu: {} compute threads, of which the system gives {}: {}, or give fewer --threads",
+                    count, others.size() + 1, obstacle_to_start_thread(refusal.code().value())));
+  } catch (...) {
+    all_asked.count_down();
+    throw;
+  }
 }
 
 /// Makes this thread treat denormal numbers as zero: one costs an Intel core a hundred cycles and more.
@@ -187,6 +211,7 @@ class CpuDevice : public Backend<Cpu> {
 
 std::unique_ptr<Device> make_cpu_device(int threads) {
   if (threads < 1) throw UsageError(fmt::format("cpu: {} threads; give at least 1", threads));
+  require_threads(threads);
   return std::make_unique<CpuDevice>(threads);
 }
 

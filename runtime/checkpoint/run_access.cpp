@@ -46,8 +46,8 @@ void mask_more(mode_t permissions) {
 }
 
 [[noreturn]] void fail(const std::filesystem::path& file, int error) {
-  throw DeviceError(
-      fmt::format("{}: cannot be written: {}; name another --run-dir", file.string(), errno_message(error)));
+  throw DeviceError(fmt::format("{}: cannot be written: {}; {}", file.string(), errno_message(error),
+                                error == EFBIG ? hint_of_too_large : "name another --run-dir"));
 }
 
 std::string description_of_holder(const std::string& run_id, const std::string& jobs) {

@@ -12,6 +12,7 @@
 #include "kernels/base/json.h"
 #include "kernels/base/log.h"
 #include "kernels/base/signals.h"
+#include "kernels/base/threads.h"
 #include "kernels/base/unique_fd.h"
 #include "runtime/commands/commands.h"
 
@@ -51,9 +52,9 @@ int run_reporting_errors(const std::function<int()>& command) {
     return report_error("out of memory: take a smaller --batch-size", ExitCode::device);
   } catch (const std::system_error& error) {
     const bool is_thread = error.code() == std::errc::resource_unavailable_try_again;
-    return report_error(std::string(is_thread ? "no new thread: " : "") + error.what() +
-                            (is_thread ? "; raise ulimit -u, or the container's limit of processes" : ""),
-                        ExitCode::device);
+    return report_error(
+        is_thread ? "no new thread: " + obstacle_to_start_thread(error.code().value()) : error.what(),
+        ExitCode::device);
   } catch (const std::exception& error) {
     return report_error(std::string("internal error, please report it: ") + error.what(), ExitCode::device);
   } catch (...) {

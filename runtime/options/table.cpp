@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/base/cores.h"
 #include "runtime/options/entries.h"
 
 namespace lockstep::runtime {
@@ -23,7 +24,7 @@ constexpr Range<std::int64_t> class_counts{0, data::most_classes};
 constexpr Range<std::int64_t> vocabularies{1, data::most_classes};
 constexpr Range<std::int64_t> sequence_lengths{1, std::int64_t{1} << 24};
 constexpr Range<std::int64_t> batch_sizes{1, most_global_batch};
-constexpr Range<std::int64_t> thread_counts{1, 4096};
+constexpr Range<std::int64_t> thread_counts{1, most_threads};
 constexpr Range<std::int64_t> worker_counts{0, 4096};
 constexpr Range<std::int64_t> prefetch_factors{1, 4096};
 constexpr Range<std::int64_t> seeds{0, std::numeric_limits<std::int64_t>::max()};

@@ -152,9 +152,10 @@ void RunFiles::append(const std::string& line) const {
   const std::string whole = line + "\n";
   const ssize_t written = uninterrupted([&] { return ::write(log_.get(), whole.data(), whole.size()); });
   if (written != static_cast<ssize_t>(whole.size())) {
-    throw DeviceError(fmt::format("{}: cannot be written: {}; make room and start again",
-                                  (path_ / "log.jsonl").string(),
-                                  errno_message(written < 0 ? errno : ENOSPC)));
+    const int error = written < 0 ? errno : ENOSPC;
+    throw DeviceError(fmt::format("{}: cannot be written: {}; {}", (path_ / "log.jsonl").string(),
+                                  errno_message(error),
+                                  error == EFBIG ? hint_of_too_large : "make room and start again"));
   }
 }
 

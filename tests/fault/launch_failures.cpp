@@ -102,6 +102,15 @@ TEST_CASE("a stopped rank is killed at once when another fails") {
   CHECK_THAT(launch.output(), contains("launch: rank 0 (pid "));
 }
 
+TEST_CASE("a stopped rank that another's failure ends is said to be killed, not how it would go on") {
+  // Longer than launch takes to name one that nobody else misses.
+  LaunchProcess launch(shell(2, "[ $RANK = 0 ] && { sleep 6; exit 5; }; kill -STOP $$"));
+  CHECK(launch.wait_for_end() == 5);
+  CHECK_THAT(launch.output(), contains("launch: rank 1 (pid ") &&
+                                  contains("is stopped, so it cannot end by itself: launch kills it\n") &&
+                                  !contains("continues it"));
+}
+
 TEST_CASE("SIGKILL of launch leaves nothing") {
   LaunchProcess launch(shell(2, "sleep 1000 & echo child$RANK=$!.; " + tell_and_wait));
   launch.wait_for(".\n", 4);
@@ -137,6 +146,9 @@ TEST_CASE("what cannot be started is exit code 2, a device that is missing 4") {
   CHECK(code({"--nnodes=1:4", "true"}, "not in this version") == 2);
   CHECK(code({"--nproc_per_node=2", "--tee=7:3", "true"}, "there is no local rank 7") == 2);
   CHECK(code({"--nproc_per_node=0", "true"}, "is not in the range 1 to 4096") == 2);
+  setenv("PET_NPROC_PER_NODE", "some", 1);
+  CHECK(code({"true"}, "launch: PET_NPROC_PER_NODE") == 2);
+  unsetenv("PET_NPROC_PER_NODE");
   setenv("CUDA_VISIBLE_DEVICES", "", 1);
   CHECK(code({"--nproc_per_node=gpu", "true"}, "no GPU is visible") == 4);
 }

@@ -23,7 +23,7 @@ struct Limit {
 };
 
 const char* const no_descriptor = "Too many open files";
-const char* const too_large = "File too large";
+const char* const too_large = "File too large; raise ulimit -f";
 const char* const no_process = "Resource temporarily unavailable";
 const char* const no_memory = "the kernel does that when memory runs out";
 
@@ -115,6 +115,40 @@ TEST_CASE(
       check(limit, group.enter(value));
     }
   }
+}
+
+const Words few_steps{"--model=mlp",   "--dataset=synthetic", "--samples=64",
+                      "--max-steps=2", "--eval-every=0",      "--device=cpu"};
+
+TEST_CASE("a rank that the system gives too few compute threads says so") {
+  for (const std::string value : {"2", "3"}) {
+    CAPTURE(value);
+    const ControlGroup group("pids.max");
+    if (!group.exists()) return skip("this machine lets no control group be made");
+    const TemporaryFolder folder;
+    Program run(group.enter(value) + Words{TRAINER_PROGRAM} + few_steps +
+                Words{"--threads=4", "--run-dir=" + (folder / "run").string()});
+    CHECK(run.wait_for_end() == 4);
+    CHECK_THAT(run.output(), contains(no_process) && contains("raise ulimit -u") && !contains("libgomp"));
+  }
+}
+
+TEST_CASE("more threads than a rank may have, by OMP_NUM_THREADS, are refused as wrong use") {
+  const std::string threads = GENERATE("4097", "1000000", "99999999999999999999");
+  const TemporaryFolder folder;
+  Program run(Words{"/usr/bin/env", "OMP_NUM_THREADS=" + threads, TRAINER_PROGRAM} + few_steps +
+              Words{"--run-dir=" + (folder / "run").string()});
+  CHECK(run.wait_for_end() == 2);
+  CHECK_THAT(run.output(), contains("OMP_NUM_THREADS=" + threads + " is no number from 1 to 4096"));
+}
+
+TEST_CASE("where there is no address space for the stack of a thread, that limit is named") {
+  const TemporaryFolder folder;
+  Program run(
+      Words{"/bin/sh", "-c", "ulimit -s 1000000; ulimit -v 1000000; exec \"$0\" \"$@\"", TRAINER_PROGRAM} +
+      few_steps + Words{"--threads=2", "--run-dir=" + (folder / "run").string()});
+  CHECK(run.wait_for_end() == 4);
+  CHECK_THAT(run.output(), contains(no_process) && contains("ulimit -v"));
 }
 
 TEST_CASE("launch needs no more than two descriptors for each rank") {

@@ -84,6 +84,23 @@ TEST_CASE("a rank that runs already is refused while its start goes on, not once
   CHECK_THAT(message, contains("it is of a start that has failed"));
 }
 
+TEST_CASE("a rank of a node that counts fewer ranks is told so though its number is taken, and so are all",
+          "[rendezvous]") {
+  const std::string run_id = fresh_run_id();
+  Rendezvous met = join(0, 1, run_id);
+  StoreClient first = connect_to(met);
+  CHECK_FALSE(first.claim(key_of_place(1), "rank 1 (pid 5 on node1)", soon()));
+  first.set(key_of_peer(1), "where it is", soon());
+  World fewer = world_of(1, 2, run_id);
+  fewer.size = 2;
+  fewer.local_size = 1;
+  CommOptions options;
+  options.insecure = true;
+  const std::string message = tests::message_of<UsageError>([&] { open_rendezvous(fewer, options, soon()); });
+  CHECK_THAT(message, contains("rank 1 counts 2 ranks, rank 0 counts 3: start all nodes with"));
+  CHECK(met.store.get(refusal_key, soon()) == message);
+}
+
 TEST_CASE("a rank takes no place in a start that failed before it came", "[rendezvous]") {
   const std::string run_id = fresh_run_id();
   Rendezvous met = join(0, 1, run_id);

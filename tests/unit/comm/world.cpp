@@ -46,6 +46,20 @@ const Map trainjob{{"JOB_COMPLETION_INDEX", "0"},           {"PET_NNODES", "2"},
 
 }  // namespace
 
+TEST_CASE("OMP_NUM_THREADS counts when it begins with a number of threads that a rank may have",
+          "[bootstrap]") {
+  const auto threads = [](const std::optional<std::string>& text) {
+    return omp_threads([&](const char*) { return text; });
+  };
+  CHECK(threads(std::nullopt) == 0);
+  for (const char* nothing : {"", "0", "-3", "many"}) CHECK(threads(nothing) == 0);
+  CHECK(threads("4,2") == 4);  // of two levels
+  CHECK(threads("4096") == 4096);
+  for (const char* too_many : {"4097", "1000000", "99999999999999999999"}) {
+    CHECK_THROWS_AS(threads(too_many), UsageError);
+  }
+}
+
 TEST_CASE("the world is read from whoever started us", "[bootstrap]") {
   struct Row {
     const char* what;

@@ -67,6 +67,29 @@ TEST_CASE("variables PET_<NAME> fill in what the command line leaves open") {
   CHECK(options.no_python);
 }
 
+TEST_CASE("a variable that is empty says nothing, as a pod's `value: \"\"`") {
+  const Variables empty = {{"PET_MODULE", ""},
+                           {"PET_STANDALONE", ""},
+                           {"PET_MAX_RESTARTS", ""},
+                           {"PET_ROLE", ""},
+                           {"PET_NPROC_PER_NODE", ""}};
+  const Options options = parse({"--master_port=29700", "p"}, empty);
+  CHECK_FALSE(options.module);
+  CHECK(options.master_port == 29700);
+  CHECK(options.max_restarts == 0);
+  CHECK(options.role == "default");
+  CHECK(options.nproc_per_node == "1");
+}
+
+TEST_CASE("a wrong value is named by who gave it: the variable, or the option that was typed") {
+  CHECK(complaint({"p"}, {{"PET_MAX_RESTARTS", "x"}}) == "PET_MAX_RESTARTS: 'x' is not a whole number");
+  CHECK(complaint({"--max_restarts=y", "p"}, {{"PET_MAX_RESTARTS", "x"}}) ==
+        "--max-restarts: 'y' is not a whole number");
+  CHECK(complaint({"p"}, {{"PET_NODE_RANK", "1"}}).starts_with("PET_NODE_RANK 1: "));
+  CHECK(complaint({"p"}, {{"PET_MODULE", "maybe"}}).starts_with("PET_MODULE: "));
+  CHECK(complaint({"--module", "p"}, {{"PET_MODULE", "maybe"}}) == "accepted");
+}
+
 TEST_CASE("defaults") {
   const Options options = parse({"p"});
   CHECK(options.nproc_per_node == "1");

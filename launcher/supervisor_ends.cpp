@@ -1,0 +1,156 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "launcher/processes.h"
+#include "launcher/supervisor.h"
+
+namespace lockstep::launcher {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// A worker that leaves because its peer died can be seen before that peer, which first tells all others why
+/// (time_to_tell of comm/tcp/mesh.cpp): how long to look for the first cause.
+constexpr milliseconds secondary_failure_window{300};
+/// After a rank has reported a lost peer, the others get this long for their reports.
+constexpr milliseconds lost_peer_grace{1000};
+/// A rank that is stopped for so long while nothing else of the run goes on is named.
+constexpr std::chrono::seconds stopped_grace{5};
+
+ExitStatus exit_status_of(const siginfo_t& info, int rank) {
+  const bool left = info.si_code == CLD_EXITED;
+  return {.rank = rank,
+          .code = left ? info.si_status : 0,
+          .signal = left ? 0 : info.si_status,
+          .when = Clock::now()};
+}
+
+}  // namespace
+
+void Supervisor::reap() {
+  std::vector<ExitStatus> round;
+  siginfo_t info = {};
+  // Looked at first: the process group of one that was reaped is not known any more.
+  while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
+    const auto rank = tree_.rank_of(info.si_pid);
+    const bool stands_for = rank && stands_for_rank(*rank, info.si_pid);
+    waitid(P_PID, static_cast<id_t>(info.si_pid), &info, WEXITED | WNOHANG);
+    if (rank && worker_of(*rank).pid() == info.si_pid) {
+      worker_of(*rank).set_ended();
+      round.push_back(exit_status_of(info, *rank));
+    } else if (rank && (stopping_ || told_to_stop_ || stands_for)) {
+      note_end_of_orphan(exit_status_of(info, *rank));
+    }
+    if (rank) forget_if_gone(worker_of(*rank));
+    info = {};
+  }
+  // Among statuses found together a death by signal is the likelier cause.
+  std::ranges::stable_partition(round, [](const ExitStatus& status) { return status.signal != 0; });
+  for (const ExitStatus& status : round) note_end_of_worker(status);
+  judge_ended_wrappers();
+  note_stopped_workers();
+}
+
+void Supervisor::forget_if_gone(const Worker& worker) const {
+  if (!worker.running() && !has_children_in(worker.pid())) reaper_.forget(worker.pid());
+}
+
+void Supervisor::note_stopped_workers() {
+  siginfo_t info = {};
+  while (waitid(P_ALL, 0, &info, WSTOPPED | WCONTINUED | WNOHANG) == 0 && info.si_pid != 0) {
+    const auto rank = tree_.rank_of(info.si_pid);
+    if (rank && worker_of(*rank).pid() == info.si_pid) {
+      stopped_.erase(*rank);
+      if (info.si_code == CLD_STOPPED)
+        stopped_[*rank] = {.signal = info.si_status, .name_at = Clock::now() + stopped_grace};
+    }
+    info = {};
+  }
+}
+
+void Supervisor::note_end_of_worker(const ExitStatus& status) {
+  stopped_.erase(status.rank);
+  // A batch system's warning ends a wrapper script at once, and lets what it has started save.
+  const bool of_warning = told_to_stop_ && asks_to_stop(status.signal);
+  if (of_warning) kill_at_ = std::min(kill_at_, status.when + shutdown_timeout_);
+  const Clock::duration lasted = status.when - worker_of(status.rank).started();
+  const bool only_started = status.good() && !stopping_ && !told_to_stop_ && lasted < straggler_grace;
+  if (only_started || ((stopping_ || of_warning) && status.failed())) {
+    ended_wrappers_.emplace(status.rank, status);
+  } else {
+    judge(status);
+  }
+}
+
+void Supervisor::note_end_of_orphan(const ExitStatus& status) {
+  const auto [at, is_first] = orphans_.emplace(status.rank, status);
+  if (!is_first) at->second = more_telling(at->second, status);
+}
+
+void Supervisor::judge_ended_wrappers() {
+  look_at_ = Clock::time_point::max();
+  if (ended_wrappers_.empty()) return;
+  tree_.update();
+  for (const auto& [rank, status] : std::exchange(ended_wrappers_, {})) {
+    const auto orphan = orphans_.find(rank);
+    if (tree_.is_alive(rank) && is_waited_for(status)) {
+      ended_wrappers_.emplace(rank, status);
+    } else {
+      if (const auto successor = successors_.extract(rank)) reaper_.forget(successor.mapped());
+      judge(orphan == orphans_.end() ? status : more_telling(status, orphan->second));
+    }
+  }
+}
+
+/// Of an ended worker with processes. One that ended well and at once may have started the rank, as setsid
+/// does, and not only have left something behind: that shows when it is in a session, or group, of its own.
+bool Supervisor::is_waited_for(const ExitStatus& status) {
+  if (status.failed() || stopping_) return true;
+  follow_successor(worker_of(status.rank));
+  const auto successor = successors_.find(status.rank);
+  if (successor != successors_.end()) return tree_.all().contains(successor->second);
+  const Clock::time_point limit = status.when + clock_duration(straggler_grace);
+  if (Clock::now() >= limit) return false;
+  look_at_ = std::min(look_at_, limit);
+  return true;
+}
+
+void Supervisor::follow_successor(const Worker& worker) {
+  if (successors_.contains(worker.rank())) return;
+  const auto successor = tree_.leader_beside(worker);
+  if (!successor) return;
+  successors_.emplace(worker.rank(), *successor);
+  reaper_.watch(*successor);
+  output_.show_line(
+      fmt::format("launch: rank {} goes on as {} (pid {}), which the program that launch started has left in "
+                  "its place\n",
+                  output_.first_rank() + worker.rank(), program_name(*successor), *successor));
+}
+
+/// Asked of a process that is not reaped yet.
+bool Supervisor::stands_for_rank(int rank, pid_t pid) const {
+  const auto successor = successors_.find(rank);
+  if (successor != successors_.end()) return successor->second == pid;
+  return ended_wrappers_.contains(rank) && getpgid(pid) == pid;
+}
+
+void Supervisor::judge(ExitStatus status) {
+  status.after_failure = stopped_by_failure_;
+  status.killed_by_us = killed_[static_cast<std::size_t>(status.rank)] && status.signal == SIGKILL;
+  statuses_.push_back(status);
+
+  if (status.lost_peer()) kill_at_ = std::min(kill_at_, status.when + lost_peer_grace);
+  if (status.stopped()) kill_at_ = std::min(kill_at_, status.when + shutdown_timeout_);
+  if (status.failed() && !stopping_) {
+    stop_at_ = std::min(stop_at_, status.lost_peer() ? status.when + secondary_failure_window : status.when);
+  }
+}
+
+}  // namespace lockstep::launcher
