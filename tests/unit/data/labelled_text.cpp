@@ -1,5 +1,7 @@
 #include "data/text/labelled_text.h"
 
+#include <algorithm>
+
 #include "data/folders.h"
 #include "data/text/parallel_text.h"
 #include "data/text/tokenizer.h"
@@ -56,6 +58,8 @@ TEST_CASE("lines of label, tab and text are samples, the last tenth of which is 
   CHECK(token_sample(*train, 3) == TokenSample{{2, 2, 2, 2}, {0}});
   CHECK(train->length(0) == 3);
   CHECK(train->length(3) == 4);
+  CHECK(train->warning() == "texts longer than --seq-len 4 are cut: 1 of 9; the longest takes 6 tokens");
+  CHECK(open_dataset(options, Split::test)->warning().empty());
   CHECK(token_sample(*train, 4) == TokenSample{{1, 0, 2, -1}, {1}});
   CHECK(samples(options, Split::test) == std::vector<TokenSample>{{{2, 2, -1, -1}, {0}}});
   DatasetOptions new_to_weights = labelled(file);
@@ -225,6 +229,43 @@ TEST_CASE("a folder has pairs of files for training and evaluation") {
         std::vector<TokenSample>{{{0, -1, -1, -1, 3, 2, -1, -1}, {2, 3, -100, -100}}});
   fs::remove(folder / "d/val.tgt");
   CHECK(complaint(parallel(folder / "d"), folder / "d/val.tgt").starts_with("cannot open"));
+}
+
+TEST_CASE("a translation that is cut before its end is told of, as a source is") {
+  const TemporaryFolder folder;
+  const auto warning = [&](const std::string& source, const std::string& target) {
+    write_file(folder / "a.src", "a\n" + source + "\na\n");
+    write_file(folder / "a.tgt", "b\n" + target + "\nb\n");
+    return open_dataset(parallel(folder / "a.src"), Split::train)->warning();
+  };
+  CHECK(warning("aaaa", "bbb").empty());
+  CHECK(warning("a", "bbbb") == "texts longer than --seq-len 4 are cut: 1 of 2; the longest takes 5 tokens");
+  CHECK(warning("aaaaaa", "b") ==
+        "texts longer than --seq-len 4 are cut: 1 of 2; the longest takes 6 tokens");
+}
+
+TEST_CASE("a digest of small labelled text is of all of it, of large text of blocks of it") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "a.tsv";
+  const auto digest = [&](const std::string& text) {
+    write_file(file, text);
+    return content_digest_of(*open_dataset(labelled(file), Split::train));
+  };
+  std::string text;
+  for (int i = 0; i < 10'000; ++i) text += i % 2 == 0 ? "x\tab\n" : "y\tabc\n";
+  const std::string before = digest(text);
+  CHECK(before.size() == 16);
+  CHECK(digest(text) == before);
+  text[5] = 'x';  // the second label
+  CHECK(digest(text) != before);
+  text[5] = 'y';
+  text[7] = 'b';
+  CHECK(digest(text) != before);
+  std::string large = "x\t" + std::string(2 << 20, 'a') + "\ny\tb\n";
+  const std::string of_large = digest(large);
+  CHECK(digest(large) == of_large);
+  std::fill_n(large.begin() + (1 << 20), 100'000, 'b');
+  CHECK(digest(large) != of_large);
 }
 
 TEST_CASE("folders of classes may have a split alone, and lack the other only where it is wanted") {

@@ -157,6 +157,13 @@ TEST_CASE("a checkpoint from before an option had its default") {
   CHECK(differences({}, {{"--lr-schedule", "step"}}) == "--lr-schedule constant (now step)");
 }
 
+TEST_CASE("a checkpoint from before names and bytes were told goes on with any") {
+  for (const char* name : {bytes_setting, classes_setting, tokens_setting}) {
+    CHECK(differences({}, {{name, "a"}}).empty());
+    CHECK(differences({{name, "a"}}, {{name, "b"}}) == std::string(name) + " a (now b)");
+  }
+}
+
 TEST_CASE("a run goes on to another end only where its learning rate does not depend on that") {
   const auto refusal = [](const std::string& schedule, const std::string& before, const std::string& now) {
     const auto settings = [&](const std::string& end) {
