@@ -1,7 +1,5 @@
 #include "data/text/labelled_text.h"
 
-#include <algorithm>
-
 #include "data/folders.h"
 #include "data/text/parallel_text.h"
 #include "data/text/tokenizer.h"
@@ -242,30 +240,6 @@ TEST_CASE("a translation that is cut before its end is told of, as a source is")
   CHECK(warning("a", "bbbb") == "texts longer than --seq-len 4 are cut: 1 of 2; the longest takes 5 tokens");
   CHECK(warning("aaaaaa", "b") ==
         "texts longer than --seq-len 4 are cut: 1 of 2; the longest takes 6 tokens");
-}
-
-TEST_CASE("a digest of small labelled text is of all of it, of large text of blocks of it") {
-  const TemporaryFolder folder;
-  const fs::path file = folder / "a.tsv";
-  const auto digest = [&](const std::string& text) {
-    write_file(file, text);
-    return content_digest_of(*open_dataset(labelled(file), Split::train));
-  };
-  std::string text;
-  for (int i = 0; i < 10'000; ++i) text += i % 2 == 0 ? "x\tab\n" : "y\tabc\n";
-  const std::string before = digest(text);
-  CHECK(before.size() == 16);
-  CHECK(digest(text) == before);
-  text[5] = 'x';  // the second label
-  CHECK(digest(text) != before);
-  text[5] = 'y';
-  text[7] = 'b';
-  CHECK(digest(text) != before);
-  std::string large = "x\t" + std::string(2 << 20, 'a') + "\ny\tb\n";
-  const std::string of_large = digest(large);
-  CHECK(digest(large) == of_large);
-  std::fill_n(large.begin() + (1 << 20), 100'000, 'b');
-  CHECK(digest(large) != of_large);
 }
 
 TEST_CASE("folders of classes may have a split alone, and lack the other only where it is wanted") {

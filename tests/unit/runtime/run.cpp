@@ -34,22 +34,6 @@ TEST_CASE("steps of a run: by epochs, by --max-steps, by the first of both") {
   CHECK(steps() == 100);
 }
 
-TEST_CASE("samples that are too few for a step are refused with what makes it smaller") {
-  Options options;
-  options.batch_size = 7;
-  options.drop_last = true;
-  const auto refusal = [&] {
-    return message_of<UsageError>([&] { batching_of(options, world_of(3), 100); });
-  };
-  options.accumulate_steps = 30;
-  CHECK(refusal() ==
-        "100 samples do not give each of 3 ranks the 210 of a step: take a smaller --batch-size or "
-        "fewer than 30 --accumulate-steps");
-  options.accumulate_steps = 1;
-  options.batch_size = 50;
-  CHECK(refusal() == "100 samples do not give each of 3 ranks the 50 of a step: take a smaller --batch-size");
-}
-
 TEST_CASE("a long evaluation tells how far it is every ten seconds, a short one nothing") {
   std::vector<std::string> lines;
   const Clock::time_point begin = Clock::now();
