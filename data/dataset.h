@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -100,6 +101,12 @@ class LOCKSTEP_API Dataset {
   virtual void read_kept(std::int64_t /*first*/, std::span<std::byte> /*items*/) const {}
   /// What a user should know of how its samples are made, in a line; empty: nothing.
   virtual std::string note() const { return {}; }
+  /// What is lost as its samples are made, in a line; empty: nothing.
+  virtual std::string warning() const { return {}; }
+  using TakeBytes = std::function<void(std::span<const std::byte>)>;
+  /// Calls `take` with pieces of what samples are made of, the same at each call: bytes in memory or in
+  /// mapped files, and labels. By default with none.
+  virtual void each_content(const TakeBytes& /*take*/) const {}
 };
 
 /// The same of a sample that has been read.
@@ -111,6 +118,10 @@ std::int64_t tokens_in(const SampleSpec& spec, std::span<const std::byte> input)
 /// A digest of the samples' description, their number and the contents of some: another one when the data
 /// changed, but for changes that miss all of those.
 std::string fingerprint_of(const Dataset& dataset, Activity* activity = nullptr);
+
+/// A digest of what `each_content` gives: of a small set all of it, of a large one blocks that are spread
+/// over it. Empty where it gives nothing.
+std::string content_digest_of(const Dataset& dataset);
 
 using DatasetPtr = std::shared_ptr<const Dataset>;
 

@@ -123,6 +123,7 @@ class InputTensors {
   }
 
   const Tensor& first() const { return *parts_[0]; }
+  const std::vector<const Tensor*>& parts() const { return parts_; }
   /// Of the sequence whose tokens have classes.
   std::int64_t length() const { return parts_.back()->shape[1]; }
   std::int64_t samples() const { return parts_[0]->shape[0]; }
@@ -211,6 +212,10 @@ class Tensors final : public Dataset, public std::enable_shared_from_this<Tensor
   void get_states(std::int64_t index, std::span<std::byte> states) const override {
     states_.copy(index, states);
   }
+  void each_content(const TakeBytes& take) const override {
+    for (const Tensor* part : inputs_.parts()) take(part->bytes);
+    take(targets_->bytes);
+  }
   DatasetPtr as_kept(std::int64_t first) const override {
     return inputs_.rows().padded ? nullptr : make_kept_samples(shared_from_this(), first);
   }
@@ -226,14 +231,19 @@ class Tensors final : public Dataset, public std::enable_shared_from_this<Tensor
   }
 
   void require_classes(const fs::path& path) const {
+    bool any_counts = false;
     for (std::int64_t at = 0; at < targets_->shape.elements(); ++at) {
       const std::int64_t label = integer_at(*targets_, at);
+      any_counts = any_counts || label != no_class;
       if ((label >= 0 && label < spec_.num_classes) || label == no_class) continue;
       const char* hint =
           label < 0 ? ", nor -100 (none)" : "; --model-args num_classes=N says how many there are";
       throw DataError(fmt::format("{} is {}, no class below num_classes {}{}", place(path, *targets_, at),
                                   label, spec_.num_classes, hint));
     }
+    if (!any_counts)
+      throw DataError(
+          fmt::format("{}: all targets are -100 (none): there is nothing to learn", path.string()));
   }
 
   SafetensorsFile file_;

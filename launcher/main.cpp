@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <set>
@@ -168,20 +169,23 @@ int launch(const Options& options, std::int64_t start_ns) {
   }
 }
 
+/// A reader that has gone has what it wanted.
+int print(const std::string& text) {
+  if ((std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) && errno != EPIPE)
+    throw DeviceError(fmt::format("standard output: cannot write: {}", errno_message(errno)));
+  return 0;
+}
+
 int run(const std::vector<std::string>& arguments, std::int64_t start_ns) {
   const Options options = parse_options(arguments, comm::process_environment());
-  if (options.help) {
-    std::fputs(help_text().c_str(), stdout);
-  } else if (options.version) {
-    std::fputs(fmt::format("lockstep {} ({})\n", version(), commit()).c_str(), stdout);
-  } else {
-    try {
+  if (options.help) return print(help_text());
+  if (options.version) return print(fmt::format("lockstep {} ({})
+", version(), commit()));
+  try {
       return launch(options, start_ns);
-    } catch (const UsageError& error) {
+  } catch (const UsageError& error) {
       throw UsageError(named_as_given(error.what(), options.from_environment));
-    }
   }
-  return 0;
 }
 
 int fail(const std::exception& error, ExitCode code) {

@@ -40,7 +40,10 @@ std::vector<ExitStatus> Supervisor::run() {
   while (any_running()) {
     if (Clock::now() >= stop_at_) stop_because_of_failure();
     if (Clock::now() >= kill_at_) kill_all();
-    if (Clock::now() >= look_at_) judge_ended_wrappers();
+    if (Clock::now() >= look_at_) {
+      judge_ended_wrappers();  // which may leave none that runs, and so no event to wait for
+      continue;
+    }
     step(std::min({stop_at_, kill_at_, look_at_, name_stopped_workers()}));
   }
   const bool all_good = std::ranges::all_of(statuses_, &ExitStatus::good);

@@ -100,12 +100,10 @@ void add_files(const fs::path& folder, const std::string& label, std::vector<Tex
       if (!name.ends_with(".txt")) continue;
       const fs::path path = fs::path(below) / name;
       const MappedFile file(path);
-      std::string_view text = checked_utf8(path, file.bytes());
-      text = text.substr(0, text.find_last_not_of("\r\n") + 1);
-      const std::size_t begin = byte_order_mark_length(text);
-      text.remove_prefix(begin);
+      const FilePart part = file_text(path, file.bytes());
+      const std::string_view text = part.text.substr(0, part.text.find_last_not_of("\r\n") + 1);
       if (text.empty()) fail(path, 0, "the file holds no text");
-      texts.push_back({path, begin, std::string(text), label});
+      texts.push_back({path, part.offset, std::string(text), label});
     }
   }
   if (texts.size() == before) fail(folder, "no .txt files for this class");
@@ -205,6 +203,16 @@ class LabelledText final : public Dataset {
 
   std::int64_t length(std::int64_t index) const override {
     return std::min(samples_->sequences.length(index), spec_.input_shape[0]);
+  }
+
+  std::string warning() const override {
+    return warning_of_cut(size(), spec_.input_shape[0],
+                          [this](std::int64_t index) { return samples_->sequences.length(index); });
+  }
+
+  void each_content(const TakeBytes& take) const override {
+    samples_->sequences.each_content(take);
+    take(std::as_bytes(std::span(samples_->classes)));
   }
 
  private:

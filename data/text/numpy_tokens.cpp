@@ -81,6 +81,7 @@ void read_numpy(TokenFile& file) {
                      *count, type->width));
   }
   file.tokens = TokenSpan(tokens, type->width);
+  file.has_signs = descr.substr(0, 2) == "<i";
 }
 
 }  // namespace lockstep::data

@@ -94,6 +94,10 @@ class PackedWindows final : public Dataset {
                        documents_, size(), length_, 100 * (1 - static_cast<double>(tokens_) / positions));
   }
 
+  void each_content(const TakeBytes& take) const override {
+    for (const TokenPiece& piece : pieces_) take(piece.tokens.bytes());
+  }
+
  private:
   /// Inputs [begin, end) of a document. In order they go on where those before them end.
   void add(std::int32_t piece, std::int64_t begin, std::int64_t end) {

@@ -156,6 +156,18 @@ class ParallelText final : public Dataset {
     return spec_.source_length + valid_targets(index, 0);
   }
 
+  /// A translation takes the token of its end, too.
+  std::string warning() const override {
+    return warning_of_cut(size(), spec_.source_length, [this](std::int64_t index) {
+      return std::max(pairs_->sources.length(index), pairs_->targets.length(index) + 1);
+    });
+  }
+
+  void each_content(const TakeBytes& take) const override {
+    pairs_->sources.each_content(take);
+    pairs_->targets.each_content(take);
+  }
+
  private:
   std::shared_ptr<const ParallelCorpus> corpus_;
   const Pairs* pairs_;

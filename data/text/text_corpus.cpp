@@ -58,14 +58,14 @@ TokenPiece encoded(const Tokenizer& tokenizer, const Part& part, bool in_documen
   return piece;
 }
 
-void add_parts(const fs::path& path, std::string_view text, bool has_test_files, Split split,
-               std::vector<Part>& parts) {
-  if (split == Split::test || has_test_files) return parts.push_back({path, 0, text, split});
+void add_parts(const FilePart& file, bool has_test_files, Split split, std::vector<Part>& parts) {
+  const auto& [path, begin, text] = file;
+  if (split == Split::test || has_test_files) return parts.push_back({path, begin, text, split});
   // As nanoGPT: int(n * 0.9) characters.
   const auto for_training = static_cast<std::int64_t>(static_cast<double>(count_characters(text)) * 0.9);
   const std::size_t cut = utf8_prefix(text, for_training);
-  parts.push_back({path, 0, text.substr(0, cut), Split::train});
-  parts.push_back({path, cut, text.substr(cut), Split::test});
+  parts.push_back({path, begin, text.substr(0, cut), Split::train});
+  parts.push_back({path, begin + cut, text.substr(cut), Split::test});
 }
 
 TextCorpus read(const DatasetOptions& options) {
@@ -77,10 +77,10 @@ TextCorpus read(const DatasetOptions& options) {
   std::vector<Part> parts;
   const auto take = [&](const std::vector<fs::path>& paths, Split split) {
     for (const fs::path& path : paths) {
-      texts.push_back(checked_utf8(path, mapped.emplace_back(path).bytes()));
-      if (texts.back().empty())
-        throw DataError(fmt::format("{}: offset 0: the file is empty", path.string()));
-      add_parts(path, texts.back(), !files.test.empty(), split, parts);
+      const FilePart file = file_text(path, mapped.emplace_back(path).bytes());
+      if (file.text.empty()) throw DataError(fmt::format("{}: offset 0: the file is empty", path.string()));
+      texts.push_back(file.text);
+      add_parts(file, !files.test.empty(), split, parts);
       reading.advance();
     }
   };

@@ -22,6 +22,7 @@ struct TokenFile {
   std::filesystem::path path;
   std::size_t offset = 0;  ///< of the first token
   TokenSpan tokens{};
+  bool has_signs = false;  ///< its numbers may be negative, which no token is
   std::shared_ptr<const MappedFile> file{};
   /// Where documents begin, and the end of the last: only where the format tells (Megatron's index).
   std::optional<std::vector<std::int64_t>> documents{};

@@ -1,6 +1,7 @@
 #include "data/text/token_set.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include <fmt/format.h>
@@ -31,11 +32,21 @@ TokenFiles open_files(const DatasetOptions& options) {
   return files;
 }
 
+/// As its file has it: what is too large for a token may be below 0 there.
+std::int64_t number_at(const TokenFile& file, std::int64_t at) {
+  const TokenSpan token = file.tokens.part(at, at + 1);
+  std::int64_t number = 0;
+  token.copy_to(std::span(&number, 1));
+  if (!file.has_signs) return number;
+  if (token.width() == sizeof(std::int32_t)) return static_cast<std::int32_t>(number);
+  std::memcpy(&number, token.bytes().data(), sizeof number);
+  return number;
+}
+
 /// The first that is not below `most`, and why.
 [[noreturn]] void refuse_token(const TokenFile& file, std::int64_t most, const std::string& reason) {
   const std::int64_t at = file.tokens.find_at_least(most);
-  std::int64_t token = 0;
-  file.tokens.part(at, at + 1).copy_to(std::span(&token, 1));
+  const std::int64_t token = number_at(file, at);
   throw DataError(fmt::format("{}: offset {}: token {}, but {}", file.path.string(),
                               file.offset + static_cast<std::size_t>(at) * file.tokens.width(), token,
                               reason));

@@ -5,7 +5,6 @@
 #include "data/folders.h"
 #include "data/text/token_file.h"
 #include "data/text/tokenizer.h"
-#include "data/text/utf8.h"
 #include "data/text/vocabulary.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
@@ -45,7 +44,7 @@ TokenizerPtr characters_of(const std::vector<Job>& jobs, const TokenizeRequest& 
   CharacterSet characters;
   for (const Job& job : jobs) {
     const MappedFile file(job.input);
-    characters.add(checked_utf8(job.input, file.bytes()));
+    characters.add(file_text(job.input, file.bytes()).text);
   }
   const bool is_folder = fs::is_directory(status_at(request.input));
   fs::path kept = request.output;
@@ -57,7 +56,7 @@ TokenizerPtr characters_of(const std::vector<Job>& jobs, const TokenizeRequest& 
 TokenizedFile tokenize(const Job& job, const Tokenizer& tokenizer) {
   const MappedFile file(job.input);
   std::vector<std::uint32_t> ids;
-  encode_from({job.input, 0, checked_utf8(job.input, file.bytes())}, tokenizer, ids, nullptr);
+  encode_from(file_text(job.input, file.bytes()), tokenizer, ids, nullptr);
   const std::int64_t count = std::ssize(ids);
   if (count == 0) throw DataError(fmt::format("{}: offset 0: the file is empty", job.input.string()));
   if (count > most_llm_c_tokens) {

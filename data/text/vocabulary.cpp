@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "data/text/utf8.h"
 #include "kernels/base/error.h"
 
 namespace lockstep::data {
@@ -29,6 +30,12 @@ std::int64_t settled_vocab_size(const DatasetOptions& options, std::int64_t own)
   if (options.vocab_size >= own) return options.vocab_size;
   throw UsageError(fmt::format("vocab_size {}: the {} data have {} tokens; leave it out", options.vocab_size,
                                options.name, own));
+}
+
+FilePart file_text(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  const std::string_view text = checked_utf8(path, bytes);
+  const std::size_t mark = byte_order_mark_length(text);
+  return {path, mark, text.substr(mark)};
 }
 
 void encode_from(const FilePart& part, const Tokenizer& tokenizer, std::vector<std::uint32_t>& ids,
@@ -70,6 +77,25 @@ void TokenSequences::copy(std::int64_t index, std::span<std::int64_t> out) const
   const std::int64_t count = std::min(length(index), static_cast<std::int64_t>(out.size()));
   piece_.tokens.part(begin, begin + count).copy_to(out.first(static_cast<std::size_t>(count)));
   std::ranges::fill(out.subspan(static_cast<std::size_t>(count)), padding_token);
+}
+
+void TokenSequences::each_content(const Dataset::TakeBytes& take) const {
+  take(piece_.tokens.bytes());
+  take(std::as_bytes(std::span(begins_)));
+}
+
+std::string warning_of_cut(std::int64_t samples, std::int64_t seq_len,
+                           const std::function<std::int64_t(std::int64_t index)>& tokens_of) {
+  std::int64_t cut = 0;
+  std::int64_t longest = 0;
+  for (std::int64_t index = 0; index < samples; ++index) {
+    const std::int64_t tokens = tokens_of(index);
+    if (tokens > seq_len) ++cut;
+    longest = std::max(longest, tokens);
+  }
+  if (cut == 0) return {};
+  return fmt::format("texts longer than --seq-len {} are cut: {} of {}; the longest takes {} tokens", seq_len,
+                     cut, samples, longest);
 }
 
 }  // namespace lockstep::data

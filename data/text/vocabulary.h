@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -68,6 +69,9 @@ struct FilePart {
   std::string_view text;
 };
 
+/// The text of a whole file, without a byte order mark. DataError names what is no UTF-8.
+FilePart file_text(const std::filesystem::path& path, std::span<const std::byte> bytes);
+
 /// Appends the ids of the text. DataError with the place in its file for what the vocabulary has not.
 /// `activity`, which may be null, advances meanwhile.
 void encode_from(const FilePart& part, const Tokenizer& tokenizer, std::vector<std::uint32_t>& ids,
@@ -86,11 +90,17 @@ class TokenSequences {
   std::int64_t length(std::int64_t index) const;
   /// Its first tokens, as many as fit, and padding behind them.
   void copy(std::int64_t index, std::span<std::int64_t> out) const;
+  void each_content(const Dataset::TakeBytes& take) const;
 
  private:
   std::vector<std::uint32_t> ids_;
   TokenPiece piece_;
   std::vector<std::int64_t> begins_{0};  ///< and the end of the last
 };
+
+/// A line on samples that take more than `seq_len` tokens, which is all that is read of each: how many, and
+/// what the longest takes. Empty where there are none.
+std::string warning_of_cut(std::int64_t samples, std::int64_t seq_len,
+                           const std::function<std::int64_t(std::int64_t index)>& tokens_of);
 
 }  // namespace lockstep::data

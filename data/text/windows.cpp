@@ -116,6 +116,10 @@ class Windows final : public Dataset {
 
   DatasetPtr as_kept(std::int64_t first) const override { return make_kept_windows(places_, spec_, first); }
 
+  void each_content(const TakeBytes& take) const override {
+    for (const TokenPiece& piece : places_->pieces()) take(piece.tokens.bytes());
+  }
+
  private:
   const std::shared_ptr<const WindowPlaces> places_;
   const SampleSpec spec_;

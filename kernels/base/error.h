@@ -19,10 +19,29 @@ enum class ExitCode : int {
   stopped = 75
 };
 
+/// A message with a path or a prompt in it, whose line breaks and other control characters are shown as such.
+inline std::string on_one_line(const std::string& message) {
+  constexpr const char* digits = "0123456789abcdef";
+  std::string line;
+  for (const char character : message) {
+    const auto code = static_cast<unsigned char>(character);
+    if (character == '\n') {
+      line += "\\n";
+    } else if (character == '\t') {
+      line += "\\t";
+    } else if (code < 0x20 || code == 0x7F) {
+      line += {'\\', 'x', digits[code >> 4], digits[code & 0xF]};
+    } else {
+      line += character;
+    }
+  }
+  return line;
+}
+
 /// An error that a user can act on. The message is one line: what happened, where, and the hint.
 class LOCKSTEP_API Error : public std::runtime_error {
  public:
-  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Error(ExitCode code, const std::string& message) : std::runtime_error(on_one_line(message)), code_(code) {}
   ExitCode code() const noexcept { return code_; }
 
  private:

@@ -216,6 +216,7 @@ std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator,
   if (nothing) require_unfinished(communicator, run_directory, first_damage(by_rank), activity);
   if (rank == 0) warn_of_damage(by_rank);
   if (nothing) return std::nullopt;
+  require_end_saved(communicator, run_directory, !is_named || !is_checkpoint(source), activity);
 
   std::vector<bool> has_it;
   for (const int reader : readers) has_it.push_back(by_rank[static_cast<std::size_t>(reader)].same_as(*best));

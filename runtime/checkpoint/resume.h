@@ -18,8 +18,8 @@ struct ResumePoint {
 
 /// Collective. The newest whole checkpoint of any rank; the lowest rank that has it sends it to disks without
 /// it. A warning names damaged checkpoints, which are skipped. None without --resume, or when `auto` finds no
-/// checkpoint; UsageError when it finds a finished run without a whole one, DataError when a named checkpoint
-/// is missing or damaged.
+/// checkpoint; UsageError when it finds a finished run without a whole one or without one of its end
+/// (`require_end_saved`), DataError when a named checkpoint is missing or damaged.
 std::optional<ResumePoint> find_resume_point(comm::Communicator& communicator,
                                              const RunDirectory& run_directory, Activity* activity = nullptr);
 

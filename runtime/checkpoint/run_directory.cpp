@@ -13,6 +13,7 @@
 #include "kernels/base/file.h"
 #include "kernels/base/host.h"
 #include "kernels/base/json.h"
+#include "kernels/base/number.h"
 #include "kernels/base/random.h"
 #include "kernels/base/uninterrupted.h"
 #include "kernels/base/unique_fd.h"
@@ -111,6 +112,19 @@ bool has_checkpoints(const fs::path& run) {
   return !CheckpointDirectory(run / "checkpoints").steps().empty();
 }
 
+/// The last step of a run that was not stopped, by its summary.json.
+std::optional<std::int64_t> finished_step(const fs::path& run) {
+  const Json summary = Json::parse_or_null(read_text(run / "summary.json"));
+  if (summary["stopped"].get_or(true)) return std::nullopt;
+  return summary["steps"].get_or(std::int64_t{0});
+}
+
+/// Of the newest checkpoint, whole or not; -1 for none.
+std::int64_t newest_step(const fs::path& run) {
+  const std::vector<std::int64_t> steps = CheckpointDirectory(run / "checkpoints").steps();
+  return steps.empty() ? -1 : steps.front();
+}
+
 /// Of a folder that this process has made, and that goes again, no hint can name what to take from it.
 std::string reason_to_refuse_folder(const fs::path& run, bool is_made) {
   std::string reason = reason_to_distrust_run(run);
@@ -134,8 +148,7 @@ bool holds_a_run(const fs::path& run) {
 }
 
 bool is_finished(const fs::path& run) {
-  const Json summary = Json::parse_or_null(read_text(run / "summary.json"));
-  return !summary["stopped"].get_or(true);
+  return finished_step(run).has_value();
 }
 
 std::optional<fs::path> run_of(const fs::path& resumed) {
@@ -246,6 +259,30 @@ void require_unfinished(comm::Communicator& communicator, const RunDirectory& ru
           "{} holds a finished run and no whole checkpoint to go on from ({}): name another --run-dir",
           run_directory.run.string(), damage);
     }
+  }
+  throw_any_problem<UsageError>(communicator, problem);
+}
+
+void require_end_saved(comm::Communicator& communicator, const RunDirectory& run_directory, bool goes_on,
+                       Activity* activity) {
+  const fs::path& run = run_directory.run;
+  const bool looks = run_directory.writes_checkpoints && run_directory.resuming && goes_on;
+  std::optional<std::int64_t> finished;
+  std::int64_t newest = -1;
+  if (looks) {
+    const Activity::Work work(activity, "looking at " + run.string());
+    finished = finished_step(run);
+    newest = newest_step(run);
+  }
+  for (const std::string& of_disk : communicator.all_gather(std::to_string(newest)))
+    newest = std::max(newest, parse_number<std::int64_t>(of_disk).value_or(-1));
+  std::string problem;
+  if (finished && *finished > newest) {
+    problem = fmt::format(
+        "{} holds a run that finished after step {}, and its newest checkpoint is of step {}: name another "
+        "--run-dir, or train again from there by --resume {}",
+        run.string(), *finished, newest,
+        CheckpointDirectory(run_directory.checkpoints()).path_of(newest).string());
   }
   throw_any_problem<UsageError>(communicator, problem);
 }

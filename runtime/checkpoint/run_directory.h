@@ -74,6 +74,12 @@ void require_unused(comm::Communicator& communicator, const RunDirectory& run_di
 void require_unfinished(comm::Communicator& communicator, const RunDirectory& run_directory,
                         const std::string& damage, Activity* activity = nullptr);
 
+/// Collective. UsageError on all ranks where RUN/ holds a finished run and no disk has a checkpoint of its
+/// end, damaged ones included: a run that goes on from an older one would train again what is done, over its
+/// results. `goes_on`: with RUN, and not from a checkpoint of it that was named.
+void require_end_saved(comm::Communicator& communicator, const RunDirectory& run_directory, bool goes_on,
+                       Activity* activity = nullptr);
+
 /// Collective. Throws `Error` on every rank when any rank has a problem: the first problem, with its rank
 /// unless all have it.
 template <class Error>

@@ -57,6 +57,10 @@ bool names_a_place(const std::string& setting) {
   return setting == "--tokenizer";
 }
 
+bool may_lack(const std::string& setting) {
+  return setting == bytes_setting || setting == classes_setting || setting == tokens_setting;
+}
+
 /// A rate that ends at the last step depends on which that is.
 std::string schedule_length(const Options& options) {
   using Kind = kernels::LearningRateSchedule::Kind;
@@ -167,6 +171,7 @@ std::string differences(const Settings& saved, const Settings& now) {
   }
   std::string text;
   for (const auto& [name, unused] : all) {
+    if (may_lack(name) && find(saved, name) == saved.end()) continue;
     const std::string before = value_in(saved, name);
     const std::string after = value_in(now, name);
     if (before == after) continue;

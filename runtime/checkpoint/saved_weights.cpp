@@ -62,7 +62,9 @@ SavedWeights find_saved_weights(const fs::path& named) {
   if (!fs::is_directory(status)) return {.weights = path, .config = std::nullopt};
   if (path.filename() == "latest") path = fs::weakly_canonical(path);
   if (fs::exists(status_at(path / "state.json"))) return of_checkpoint(path);
-  if (path.filename() == "checkpoints") return of_folder(fs::absolute(path).parent_path());
+  // What is typed in RUN/checkpoints, or in a checkpoint, need not name it.
+  const fs::path whole = (fs::absolute(path) / "").lexically_normal().parent_path();
+  if (whole.filename() == "checkpoints" && !weights_in(path)) return of_folder(whole.parent_path());
   return of_folder(path);
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -74,7 +75,14 @@ int run(std::vector<std::string> words) {
 }  // namespace
 
 int trainer_main(int argc, const char* const* argv) {
-  return run_reporting_errors([&] { return run({argv + 1, argv + argc}); });
+  return run_reporting_errors([&] {
+    try {
+      return run({argv + 1, argv + argc});
+    } catch (const std::system_error& error) {
+      name_lost_output(error);
+      throw;
+    }
+  });
 }
 
 }  // namespace lockstep::runtime

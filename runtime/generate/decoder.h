@@ -21,7 +21,7 @@ struct DecoderOptions {
 /// Sequences of tokens, one a row, that grow: what the model needs of earlier tokens lies in caches, so that
 /// a new token costs the same wherever it stands. Two plans, made once: one takes in a token a row and gives
 /// the logits of the next; the other many tokens a row, or, of a model with an encoder, the sources behind
-/// which the sequences grow. The bits of a row do not depend on other rows.
+/// which the sequences grow. On a CPU the bits of a row do not depend on other rows.
 class Decoder {
  public:
   /// `constraints` are for all plans; the arenas and layouts are laid out here.

@@ -25,8 +25,7 @@ constexpr Range<std::int64_t> vocabularies{1, data::most_classes};
 constexpr Range<std::int64_t> sequence_lengths{1, std::int64_t{1} << 24};
 constexpr Range<std::int64_t> batch_sizes{1, most_global_batch};
 constexpr Range<std::int64_t> thread_counts{1, most_threads};
-constexpr Range<std::int64_t> worker_counts{0, 4096};
-constexpr Range<std::int64_t> prefetch_factors{1, 4096};
+constexpr Range<std::int64_t> worker_counts{0, 4096}, prefetch_factors{1, 4096};
 constexpr Range<std::int64_t> seeds{0, std::numeric_limits<std::int64_t>::max()};
 /// What optimizers compute with is fp32.
 constexpr Range<double> not_negative{0, 1e38};

@@ -31,6 +31,10 @@ void print_result(const std::string& line) {
   if (error != 0 && error != EPIPE) give_up(error);
 }
 
+void name_lost_output(const std::system_error& error) {
+  if (std::ferror(stdout) != 0) give_up(error.code().value());
+}
+
 void flush_results() {
   if (std::fflush(stdout) != 0) give_up(errno);
 }

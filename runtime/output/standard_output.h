@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <system_error>
 
 namespace lockstep::runtime {
 
@@ -11,6 +12,10 @@ int try_print(const std::string& text);
 /// Prints a line that a command was asked for, as a prediction. DeviceError where standard output takes no
 /// more, but for a reader that is gone.
 void print_result(const std::string& line);
+
+/// DeviceError where it was standard output that fmt::print could not write to, which its `error` does not
+/// say.
+void name_lost_output(const std::system_error& error);
 
 /// Writes what a command has printed and is still buffered. DeviceError where it cannot be written: at the
 /// end of main nobody would learn that it was lost.

@@ -50,6 +50,12 @@ class NamedSamples final : public data::Dataset {
   std::string note() const override {
     return naming("note", [&] { return samples_->note(); });
   }
+  std::string warning() const override {
+    return naming("warning", [&] { return samples_->warning(); });
+  }
+  void each_content(const TakeBytes& take) const override {
+    naming("each_content", [&] { samples_->each_content(take); });
+  }
 
  private:
   template <class Code>

@@ -39,9 +39,13 @@ Batching batching_of(const Options& options, const comm::World& world, std::int6
   std::int64_t epoch_samples = sampler_for(options, world, samples).size();
   if (options.drop_last) epoch_samples -= epoch_samples % wanted_of_a_step;
   if (epoch_samples < 1) {
+    const std::string accumulated =
+        options.accumulate_steps == 1
+            ? ""
+            : fmt::format(" or fewer than {} --accumulate-steps", options.accumulate_steps);
     throw UsageError(
-        fmt::format("{} samples do not give each of {} ranks a batch of {}: take a smaller --batch-size",
-                    samples, world.size, wanted_of_a_step));
+        fmt::format("{} samples do not give each of {} ranks the {} of a step: take a smaller --batch-size{}",
+                    samples, world.size, wanted_of_a_step, accumulated));
   }
   Batching batching{.batch_size = std::min(wanted, epoch_samples),
                     .micro_batches = options.accumulate_steps,

@@ -4,6 +4,7 @@
 
 #include "data/dataset.h"
 #include "kernels/base/error.h"
+#include "kernels/base/hash.h"
 #include "kernels/base/number.h"
 #include "runtime/machine/open_device.h"
 #include "runtime/options/table.h"
@@ -14,6 +15,14 @@ namespace {
 
 std::string line_of(const std::string& name, const std::string& value) {
   return fmt::format("{} {}\n", name, value.empty() ? "not given" : value);
+}
+
+/// The same for equal names in one order; empty for none.
+std::string digest_of(const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  Sha256 hash;
+  for (const std::string& name : names) hash.update(fmt::format("{} {}", name.size(), name));
+  return hash.hex().substr(0, 16);
 }
 
 }  // namespace
@@ -36,11 +45,19 @@ void require_same_data(comm::Communicator& communicator, const TrainingTask& tas
   std::string text = plugin_lines(task);
   text += line_of("samples of the training set", std::to_string(task.train_set->size()));
   text += line_of("contents of the training set", task.data_fingerprint);
+  for (const auto& [name, digest] : digests_of(task)) text += line_of(name, digest);
   if (task.test_set != nullptr) {
     text += line_of("samples of the test set", std::to_string(task.test_set->size()));
     text += line_of("contents of the test set", data::fingerprint_of(*task.test_set, activity));
+    text += line_of("bytes of the test set", data::content_digest_of(*task.test_set));
   }
   require_equal(communicator, "the data", text);
+}
+
+Settings digests_of(const TrainingTask& task) {
+  return {{bytes_setting, task.content_digest},
+          {classes_setting, digest_of(task.class_names)},
+          {tokens_setting, digest_of(task.token_names)}};
 }
 
 void require_equal_settings(comm::Communicator& communicator, const Settings& settings) {

@@ -13,8 +13,8 @@
 #include "runtime/options/options.h"
 #include "runtime/run/task.h"
 
-/// What the ranks of a run are told, and what they find, must be the same. All but `plugin_lines` is
-/// collective.
+/// What the ranks of a run are told, and what they find, must be the same. All but `plugin_lines` and
+/// `digests_of` is collective.
 namespace lockstep::runtime {
 
 /// UsageError on all ranks names the first option that differs, of those that decide what a run computes or
@@ -24,6 +24,9 @@ void require_same_options(comm::Communicator& communicator, const Options& optio
 
 /// The same of what each rank has opened: plugins, and the contents of both sets.
 void require_same_data(comm::Communicator& communicator, const TrainingTask& task, Activity* activity);
+
+/// Of the training set, as settings: of its bytes, and of the names of its classes and tokens.
+Settings digests_of(const TrainingTask& task);
 
 /// The same of the settings, which have also what a rank's machine and model say.
 void require_equal_settings(comm::Communicator& communicator, const Settings& settings);

@@ -63,6 +63,13 @@ std::string batch_option(const Options& options, const comm::World& world, std::
              : fmt::format("--batch-size {}", batch_size);
 }
 
+/// What a layer says of a batch that no user asked for.
+std::string of_last_step(const std::string& reason, std::int64_t samples, bool resumes) {
+  return fmt::format(
+      "{}; an epoch's last step ends in a batch of {} on each rank: give another --batch-size{}", reason,
+      samples, resumes ? "" : ", or --drop-last");
+}
+
 }  // namespace
 
 const Plan& RunPlans::at(const PlanKey& key) const {
@@ -77,7 +84,12 @@ RunPlans plan_run(const Options& options, const TrainingTask& task, const Batchi
   RunPlans plans{.all = {}, .constraints = plan_constraints(options)};
   plans.lengths = batch_lengths_of(task, batching, session.activity.get());
   const auto plan = [&](const PlanRequest& request) {
-    return make_plan(task.model, task.input, request, *session.device, plans.constraints);
+    try {
+      return make_plan(task.model, task.input, request, *session.device, plans.constraints);
+    } catch (const UsageError& error) {
+      if (plans.all.empty() || request.key.batch >= plans.full_batch().key().batch) throw;
+      throw UsageError(of_last_step(error.what(), request.key.batch, saved.has_value()));
+    }
   };
   const comm::Communicator& communicator = *session.communicator;
   const ScheduleOptions exchange{

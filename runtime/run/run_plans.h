@@ -41,7 +41,8 @@ struct RunPlans {
 RunPlans plan_run(const Options& options, const TrainingTask& task, const Batching& batching,
                   const Session& session, const std::optional<SelectedAlgorithms>& saved);
 
-/// Bytes counted for checkpoints: 0 without --checkpoint-every, since only a stop makes a checkpoint then.
+/// Bytes counted for checkpoints: 0 without --checkpoint-every, since only a stop, and the end of a run that
+/// went on, make a checkpoint then.
 std::size_t staged_checkpoint_bytes(const Options& options, const Plan& plan);
 
 /// Of all plans and the staged checkpoint. UsageError above `most_bytes`.

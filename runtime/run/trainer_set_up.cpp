@@ -1,5 +1,7 @@
 // From options to a trainer that is ready for its first step.
+#include <algorithm>
 #include <exception>
+#include <iterator>
 #include <map>
 
 #include <fmt/format.h>
@@ -112,6 +114,7 @@ Trainer::~Trainer() {
 
 void Trainer::agree_on_settings() {
   settings_ = settings_of(options_, session_.world, task_.train_set->size(), task_.data_fingerprint);
+  std::ranges::copy(digests_of(task_), std::back_inserter(settings_));
   require_equal_settings(*session_.communicator, settings_);
   batching_ = batching_of(options_, session_.world, task_.train_set->size());
   require_countable(task_, batching_, session_.world);
@@ -205,6 +208,7 @@ void Trainer::open_files() {
                                .planned_bytes = run_memory_need(options_, plans_.all).total()}));
   if (const std::string note = task_.train_set->note(); !note.empty()) console_.print(note);
   if (!task_.note.empty()) console_.print(task_.note);
+  if (const std::string lost = task_.train_set->warning(); !lost.empty()) log::warn(lost);
   if (!plans_.benchmark_report.empty()) console_.print(plans_.benchmark_report);
   if (options_.amp == "bf16" && !session_.device->has_bf16()) {
     log::warn("this processor has no arithmetic on bf16: --amp computes products in fp32 and rounds them");

@@ -87,6 +87,15 @@ TEST_CASE("a plan that is offered and cannot be built is passed over") {
   for (const auto& choice : state_in(folder / "run")["algorithms"]) CHECK(choice != "sim1_direct");
 }
 
+TEST_CASE("an op that a library does not let be captured is timed without a graph") {
+  give_gpus(1);
+  const TemporaryFolder folder;
+  const Variable cache("XDG_CACHE_HOME", (folder / "cache").string());
+  const Variable fault("SIMGPU_FAIL_CALL", "cudaStreamBeginCapture@1");
+  train(1, options + Words{"--max-steps=2", "--benchmark", "--cuda-graph=off"}, folder / "run");
+  CHECK(state_in(folder / "run")["algorithms"].size() == timed_ops);
+}
+
 TEST_CASE("each shape of a convolution is built once, however many layers have it") {
   give_gpus(1);
   // 53 convolutions make 158 nodes; their shapes are fewer than half as many.

@@ -122,6 +122,36 @@ TEST_CASE("training and test data whose contents differ are told apart before th
   CHECK_FALSE(fs::exists(folder / "run"));
 }
 
+TEST_CASE(
+    "one label, one character and other names of either are other data, between samples that are compared") {
+  const std::string all = texts(1000, "even", "odd");
+  const std::size_t second = all.find('\n') + 1;
+  const auto replaced = [](std::string text, const std::string& from, const std::string& to) {
+    for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+      text.replace(at, from.size(), to);
+    return text;
+  };
+  struct Change {
+    std::string text;
+    std::string said;
+  };
+  const auto change =
+      GENERATE_REF(Change{std::string(all).replace(second, 3, "even"), "bytes of the training set "},
+                   Change{std::string(all).replace(second + 4, 1, "b"), "bytes of the training set "},
+                   Change{replaced(replaced(all, "even", "neg"), "odd", "pos"), "names of the classes "},
+                   Change{replaced(all, "c\n", "f\n"), "names of the tokens "});
+  const TemporaryFolder folder;
+  write_file(folder / "all.tsv", all);
+  write_file(folder / "other.tsv", change.text);
+  const Words command = of_texts + Words{"--checkpoint-every=1", "--run-dir=" + (folder / "run").string()};
+  const Words same = data_at(folder / "all.tsv");
+  const Words other = data_at(folder / "other.tsv");
+  check_both(ends_of(command, same, other), 2, "ranks disagree on the data: rank 0 has '" + change.said);
+  check_both(ends_of(command + same, {"--max-steps=1"}, {"--max-steps=1"}), 0, "");
+  check_both(ends_of(command + other, {"--resume=auto"}, {"--resume=auto"}), 2,
+             "was made with " + change.said);
+}
+
 TEST_CASE("a run goes on with other data on no rank, and all say so") {
   const TemporaryFolder folder;
   write_file(folder / "all.tsv", texts(200, "even", "odd"));
@@ -133,6 +163,18 @@ TEST_CASE("a run goes on with other data on no rank, and all say so") {
   check_both(ends_of(command + Words{"--resume=auto"}, all, other), 2, "ranks disagree on the data");
   check_both(ends_of(command + other, {"--resume=auto"}, {"--resume=auto"}), 2,
              "was made with contents of the training set ");
+}
+
+TEST_CASE("texts that are cut are told of once, by rank 0, whatever else is shown") {
+  const TemporaryFolder folder;
+  write_file(folder / "all.tsv", texts(200, "even", "odd"));
+  const Words command = of_texts + data_at(folder / "all.tsv") +
+                        Words{"--progress=none", "--max-steps=1", "--run-dir=" + (folder / "run").string()};
+  const auto ends = ends_of(command, {}, {});
+  check_both(ends, 0, "");
+  CHECK_THAT(ends[0].said,
+             contains("texts longer than --seq-len 8 are cut: 25 of 180; the longest takes 9 tokens"));
+  CHECK_THAT(ends[1].said, !contains("are cut"));
 }
 
 TEST_CASE("what one rank alone finds wrong with its data is told by all, with that rank") {

@@ -152,6 +152,14 @@ TEST_CASE("a full disk loses text, never the run, and is named once") {
   CHECK(count_of(shell.output(), named) == 1);
 }
 
+TEST_CASE("what launch was asked for and cannot write ends it with 4") {
+  for (const std::string option : {"--help", "--version"}) {
+    tests::Program shell({"/bin/sh", "-c", std::string(LAUNCH_PROGRAM) + " " + option + " >/dev/full"});
+    CHECK(shell.wait_for_end() == 4);
+    CHECK(shell.output() == "launch: standard output: cannot write: No space left on device\n");
+  }
+}
+
 TEST_CASE("a log that may not grow loses text, never the run, and is named once") {
   const tests::TemporaryFolder folder;
   tests::Program shell({"/bin/bash", "-c",

@@ -189,8 +189,9 @@ TEST_CASE("where a command cannot write what it was asked for: 4, with the reaso
   Program training({TRAINER_PROGRAM, "--model=mlp", "--dataset=synthetic", "--samples=64", "--max-steps=2",
                     "--eval-every=0", "--run-dir=" + run});
   REQUIRE(training.wait_for_end() == 0);
-  const std::vector<Words> commands{
-      {"eval", run}, {"predict", run}, {"--version"}, {"plan", "--model=mlp", "--dataset=synthetic"}};
+  const std::vector<Words> commands{{"eval", run}, {"predict", run},
+                                    {"--version"}, {"plan", "--model=mlp", "--dataset=synthetic"},
+                                    {"--help"},    {"models"}};
   for (const Words& command : commands) {
     INFO(command.front());
     Program printing(Words{"/bin/sh", "-c", "exec \"$0\" \"$@\" >/dev/full", TRAINER_PROGRAM} + command);

@@ -1,6 +1,6 @@
 lockstep_test(fault_resume LABEL fault TIMEOUT 300
-  SOURCES replica_divergence.cpp resume.cpp resume_full_disk.cpp resume_logs.cpp resume_random.cpp resume_ranks.cpp
-    resume_restarts.cpp resume_schedule.cpp
+  SOURCES replica_divergence.cpp resume.cpp resume_finished.cpp resume_full_disk.cpp resume_logs.cpp resume_random.cpp
+    resume_ranks.cpp resume_restarts.cpp resume_schedule.cpp
   LINKS lockstep::runtime lockstep_program nlohmann_json::nlohmann_json)
 target_compile_definitions(test_fault_resume PRIVATE
   LAUNCH_PROGRAM="$<TARGET_FILE:launch>" TRAINER_PROGRAM="$<TARGET_FILE:trainer>")

@@ -18,6 +18,7 @@ void leave_killed_run(const fs::path& run_dir) {
   hash_of(resumable(run_dir, {"--max-steps=15", "--checkpoint-every=10"}), run_dir);
   const fs::path checkpoints = run_dir / "checkpoints";
   fs::remove_all(checkpoints / "step-00000015");
+  fs::remove(run_dir / "summary.json");
   fs::remove(checkpoints / "latest");
   fs::create_symlink("step-00000010", checkpoints / "latest");
   for (const char* name : {".step-00000015.0123456789abcdef.tmp", ".step-00000005.0123456789abcdef.old"}) {

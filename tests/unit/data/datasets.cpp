@@ -283,6 +283,9 @@ TEST_CASE("tensors that are no data set are refused") {
       "many there are");
   labels[1] = 9;
   CHECK(tensors_complaint({inputs, {"targets", DType::i64, {4}, of(labels)}}) == "");
+  std::vector<std::int64_t> none(4, no_class);
+  CHECK(tensors_complaint({inputs, {"targets", DType::i64, {4}, of(none)}}) ==
+        "all targets are -100 (none): there is nothing to learn");
   CHECK(tensors_complaint({inputs, {"targets", DType::i64, {2}, of(labels).first(16)}}) ==
         "4 inputs, but 2 targets");
   CHECK(tensors_complaint({inputs, {"targets", DType::i32, {8}, of(labels)}}) ==

@@ -56,6 +56,8 @@ TEST_CASE("lines of label, tab and text are samples, the last tenth of which is 
   CHECK(token_sample(*train, 3) == TokenSample{{2, 2, 2, 2}, {0}});
   CHECK(train->length(0) == 3);
   CHECK(train->length(3) == 4);
+  CHECK(train->warning() == "texts longer than --seq-len 4 are cut: 1 of 9; the longest takes 6 tokens");
+  CHECK(open_dataset(options, Split::test)->warning().empty());
   CHECK(token_sample(*train, 4) == TokenSample{{1, 0, 2, -1}, {1}});
   CHECK(samples(options, Split::test) == std::vector<TokenSample>{{{2, 2, -1, -1}, {0}}});
   DatasetOptions new_to_weights = labelled(file);
@@ -225,6 +227,19 @@ TEST_CASE("a folder has pairs of files for training and evaluation") {
         std::vector<TokenSample>{{{0, -1, -1, -1, 3, 2, -1, -1}, {2, 3, -100, -100}}});
   fs::remove(folder / "d/val.tgt");
   CHECK(complaint(parallel(folder / "d"), folder / "d/val.tgt").starts_with("cannot open"));
+}
+
+TEST_CASE("a translation that is cut before its end is told of, as a source is") {
+  const TemporaryFolder folder;
+  const auto warning = [&](const std::string& source, const std::string& target) {
+    write_file(folder / "a.src", "a\n" + source + "\na\n");
+    write_file(folder / "a.tgt", "b\n" + target + "\nb\n");
+    return open_dataset(parallel(folder / "a.src"), Split::train)->warning();
+  };
+  CHECK(warning("aaaa", "bbb").empty());
+  CHECK(warning("a", "bbbb") == "texts longer than --seq-len 4 are cut: 1 of 2; the longest takes 5 tokens");
+  CHECK(warning("aaaaaa", "b") ==
+        "texts longer than --seq-len 4 are cut: 1 of 2; the longest takes 6 tokens");
 }
 
 TEST_CASE("folders of classes may have a split alone, and lack the other only where it is wanted") {

@@ -97,6 +97,19 @@ TEST_CASE("documents of wide tokens part at GPT-2's token, or at Llama 3's where
   }
 }
 
+TEST_CASE("a number below 0 in an array is told as it is there") {
+  const TemporaryFolder folder;
+  const Variable cache{"XDG_CACHE_HOME", (folder / "kept").string()};
+  const DatasetOptions options{
+      .name = "tokens", .data_dir = folder / "train.npy", .seq_len = 2, .per_token = true};
+  const std::vector<std::pair<const char*, std::string>> arrays{{"<i4", words_of<std::int32_t>({1, 2, -1})},
+                                                                {"<i8", words_of<std::int64_t>({1, 2, -1})}};
+  for (const auto& [descr, words] : arrays) {
+    write_file(options.data_dir, array_file(descr, "(3,)", words));
+    CHECK_THAT(complaint(options, options.data_dir), contains(": token -1, but the vocabulary has "));
+  }
+}
+
 TEST_CASE("files that hold no tokens are refused with the reason") {
   const TemporaryFolder folder;
   const auto complaint = [&](const std::string& bytes, const char* name = "train.npy") {

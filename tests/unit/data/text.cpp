@@ -81,6 +81,24 @@ TEST_CASE("characters of the whole text are the vocabulary, by code point") {
   CHECK(message_of<UsageError>([&] { characters->encode("a\xFF"); }) == "byte 1: byte 0xff is no UTF-8");
 }
 
+TEST_CASE("a byte order mark is no character of a text, and offsets are those of the file") {
+  const TemporaryFolder folder;
+  const std::string mark = "\xEF\xBB\xBF";
+  write_file(folder / "a.txt", digits());
+  write_file(folder / "marked.txt", mark + digits());
+  const DatasetOptions plain = text_options(folder / "a.txt", 4, "each");
+  DatasetOptions marked = text_options(folder / "marked.txt", 4, "each");
+  CHECK(text_class_names(marked) == text_class_names(plain));
+  for (const Split split : {Split::train, Split::test})
+    CHECK(all_samples(*open_dataset(marked, split)) == all_samples(*open_dataset(plain, split)));
+  marked.token_names = {"0"};
+  CHECK(complaint(marked, folder / "marked.txt") ==
+        "offset 13: U+0031 is no character of the 1 that the vocabulary has");
+  write_file(folder / "marked.txt", mark);
+  CHECK(complaint(text_options(folder / "marked.txt", 2), folder / "marked.txt") ==
+        "offset 0: the file is empty");
+}
+
 TEST_CASE("the last tenth of a text is evaluated whole, in windows side by side") {
   const TemporaryFolder folder;
   write_file(folder / "a.txt", digits());

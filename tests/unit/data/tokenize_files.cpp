@@ -47,6 +47,21 @@ TEST_CASE("a text becomes a file of tokens that gives it back") {
   CHECK(fs::file_size(folder / "a.txt") == verse.size());
 }
 
+TEST_CASE("a byte order mark before a text makes no token") {
+  const TemporaryFolder folder;
+  write_file(folder / "a.txt", verse);
+  write_file(folder / "marked.txt", "\xEF\xBB\xBF" + verse);
+  for (const fs::path& tokenizer : {fs::path(), fs::path(TOKENIZER)}) {
+    for (const char* name : {"a", "marked"}) {
+      tokenize_files({.input = folder / (std::string(name) + ".txt"),
+                      .output = folder / (std::string(name) + ".bin"),
+                      .tokenizer = tokenizer});
+    }
+    CHECK(contents(folder / "marked.bin") == contents(folder / "a.bin"));
+  }
+  CHECK(contents(folder / "marked.characters.json") == contents(folder / "a.characters.json"));
+}
+
 TEST_CASE("vocabularies above 65,536 have tokens of 32 bits") {
   const TemporaryFolder folder;
   std::string text = "ab\xF0\x90\x80\x80";

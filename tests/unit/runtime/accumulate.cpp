@@ -1,9 +1,11 @@
 #include <algorithm>
 
+#include "kernels/base/error.h"
 #include "kernels/base/half.h"
 #include "kernels/pointwise.h"
 #include "runtime/run/run_plans.h"
 #include "tests/support/catch.h"
+#include "tests/support/message_of.h"
 #include "tests/unit/runtime/one_replica.h"
 
 namespace lockstep::runtime {
@@ -26,6 +28,22 @@ kernels::ControlBlock step_of_three(OneReplica& replica) {
   replica.run(first, 0, 10);
   replica.run(middle, 4, 10);
   return replica.run(last, 8, 10);
+}
+
+TEST_CASE("samples that are too few for a step are refused with what makes it smaller") {
+  Options options;
+  options.batch_size = 7;
+  options.drop_last = true;
+  const auto refusal = [&] {
+    return tests::message_of<UsageError>([&] { batching_of(options, {.size = 3}, 100); });
+  };
+  options.accumulate_steps = 30;
+  CHECK(refusal() ==
+        "100 samples do not give each of 3 ranks the 210 of a step: take a smaller --batch-size or "
+        "fewer than 30 --accumulate-steps");
+  options.accumulate_steps = 1;
+  options.batch_size = 50;
+  CHECK(refusal() == "100 samples do not give each of 3 ranks the 50 of a step: take a smaller --batch-size");
 }
 
 TEST_CASE("micro-batches of a step add up to one large batch") {

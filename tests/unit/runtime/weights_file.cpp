@@ -7,6 +7,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/json.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/saved_weights.h"
 #include "runtime/weights/named_tensor.h"
 #include "tests/support/catch.h"
@@ -17,6 +18,7 @@
 namespace lockstep::runtime {
 namespace {
 
+namespace fs = std::filesystem;
 using tests::contains;
 using tests::message_of;
 
@@ -122,6 +124,28 @@ TEST_CASE("weights are found in a file, a folder of shards, a run and a checkpoi
   CHECK_FALSE(find_saved_weights(folder.path()).config);
   write_file_atomically(folder / "config.ini", "");
   CHECK(find_saved_weights(folder.path()).config == folder / "config.ini");
+}
+
+TEST_CASE("weights of a run are found by what is typed in its checkpoints") {
+  const tests::TemporaryFolder folder;
+  const fs::path checkpoint = folder / "run/checkpoints/step-00000008";
+  CheckpointDirectory(folder / "run/checkpoints").add(8, [](const fs::path& made) {
+    for (const char* name : checkpoint_files) write_file_atomically(made / name, "{}");
+    write_manifest(made);
+  });
+  write_file_atomically(folder / "run/config.ini", "");
+  const fs::path before = fs::current_path();
+  for (const auto& [where, typed] :
+       {std::pair(checkpoint.parent_path(), "."), std::pair(checkpoint, ".."),
+        std::pair(folder.path(), "run/checkpoints/."), std::pair(folder.path(), "run/checkpoints")}) {
+    INFO(typed);
+    fs::current_path(where);
+    const SavedWeights found = find_saved_weights(typed);
+    CHECK(fs::equivalent(found.weights, checkpoint / "model.safetensors"));
+    REQUIRE(found.config);
+    CHECK(fs::equivalent(*found.config, folder / "run/config.ini"));
+    fs::current_path(before);
+  }
 }
 
 TEST_CASE("weights that cannot be looked at are an error of ours, with their path") {
