@@ -179,12 +179,11 @@ int print(const std::string& text) {
 int run(const std::vector<std::string>& arguments, std::int64_t start_ns) {
   const Options options = parse_options(arguments, comm::process_environment());
   if (options.help) return print(help_text());
-  if (options.version) return print(fmt::format("lockstep {} ({})
-", version(), commit()));
+  if (options.version) return print(fmt::format("lockstep {} ({})\n", version(), commit()));
   try {
-      return launch(options, start_ns);
+    return launch(options, start_ns);
   } catch (const UsageError& error) {
-      throw UsageError(named_as_given(error.what(), options.from_environment));
+    throw UsageError(named_as_given(error.what(), options.from_environment));
   }
 }
 

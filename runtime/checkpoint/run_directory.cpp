@@ -263,10 +263,10 @@ void require_unfinished(comm::Communicator& communicator, const RunDirectory& ru
   throw_any_problem<UsageError>(communicator, problem);
 }
 
-void require_end_saved(comm::Communicator& communicator, const RunDirectory& run_directory, bool goes_on,
+void require_end_saved(comm::Communicator& communicator, const RunDirectory& run_directory, bool continues,
                        Activity* activity) {
   const fs::path& run = run_directory.run;
-  const bool looks = run_directory.writes_checkpoints && run_directory.resuming && goes_on;
+  const bool looks = run_directory.writes_checkpoints && run_directory.resuming && continues;
   std::optional<std::int64_t> finished;
   std::int64_t newest = -1;
   if (looks) {

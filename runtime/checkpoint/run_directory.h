@@ -76,8 +76,8 @@ void require_unfinished(comm::Communicator& communicator, const RunDirectory& ru
 
 /// Collective. UsageError on all ranks where RUN/ holds a finished run and no disk has a checkpoint of its
 /// end, damaged ones included: a run that goes on from an older one would train again what is done, over its
-/// results. `goes_on`: with RUN, and not from a checkpoint of it that was named.
-void require_end_saved(comm::Communicator& communicator, const RunDirectory& run_directory, bool goes_on,
+/// results. `continues`: with RUN, and not from a checkpoint of it that was named.
+void require_end_saved(comm::Communicator& communicator, const RunDirectory& run_directory, bool continues,
                        Activity* activity = nullptr);
 
 /// Collective. Throws `Error` on every rank when any rank has a problem: the first problem, with its rank

@@ -15,8 +15,8 @@ Summary Trainer::finish() {
   if (!progress_.stopped && options_.eval_every > 0) evaluate_now(0);
   // Of a run that goes on in RUN, too: with its older checkpoints alone `--resume auto` would train once
   // more.
-  const bool goes_on = resumed_ && run_directory_.resuming;
-  if (options_.checkpoint_every > 0 || progress_.stopped || goes_on) save_checkpoint();
+  const bool continues = resumed_ && run_directory_.resuming;
+  if (options_.checkpoint_every > 0 || progress_.stopped || continues) save_checkpoint();
   checkpointer_->wait();
   replica().broadcast_buffers(*session_.communicator);
   Summary summary{.world_size = session_.world.size,
