@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,6 +39,20 @@ class Chunks {
     std::size_t chunks = 0;
     for (const ArenaRange& range : ranges_) chunks += chunks_of(shard_of(range, owner, ranks_));
     return chunks;
+  }
+
+  /// No chunk of any owner has fewer.
+  std::size_t least_bytes() const {
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (const ArenaRange& range : ranges_) {
+      for (int owner = 0; owner < ranks_; ++owner) {
+        const ArenaRange shard = shard_of(range, owner, ranks_);
+        if (shard.count == 0) continue;
+        const std::int64_t last = (shard.count - 1) % most_elements(shard) + 1;
+        least = std::min(least, last * static_cast<std::int64_t>(size_of(shard.dtype())));
+      }
+    }
+    return static_cast<std::size_t>(least);
   }
 
   ArenaRange at(int owner, std::size_t chunk) const {

@@ -68,6 +68,7 @@ void TcpExchange::run(Phases phases, std::span<const ArenaRange> ranges, bool be
 
 void TcpExchange::start(std::span<const ArenaRange> ranges) {
   chunks_.cut(ranges, ranks_);
+  least_chunk_ = phases_.only_filled ? 0 : chunks_.least_bytes();
   signature_ = node_.call().signature();
   std::ranges::fill(heard_, 0);
   unheard_ = links_.size();
@@ -266,7 +267,7 @@ void TcpExchange::wait_for_links() {
   events_.clear();
   for (Link& link : links_) {
     const int input = link.holds_early_chunk() ? 0 : POLLIN;
-    link.gather_before_waking(wake_bytes_);
+    link.gather_before_waking(wake_bytes_, least_chunk_);
     events_.push_back({link.fd(), static_cast<short>(input | (link.has_outgoing() ? POLLOUT : 0)), 0});
   }
   if (poll(events_.data(), events_.size(), longest_poll_ms) > 0 || !next_link_check_.passed()) return;

@@ -125,8 +125,9 @@ class TcpExchange {
   std::uint32_t signature_ = 0;
   std::vector<std::size_t> parts_missing_;  ///< by chunk of this rank's shard
   std::size_t chunks_to_sum_ = 0;
-  std::size_t wake_bytes_ = 1;  ///< bytes of a chunk
-  std::vector<char> heard_;     ///< by link: something arrived in this call
+  std::size_t wake_bytes_ = 1;   ///< bytes of a chunk
+  std::size_t least_chunk_ = 0;  ///< bytes, of this call
+  std::vector<char> heard_;      ///< by link: something arrived in this call
   std::size_t unheard_ = 0;
   Clock::time_point all_here_;
   std::vector<ReduceInput> operands_;  ///< of the sum being taken

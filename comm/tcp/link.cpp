@@ -48,9 +48,8 @@ bool Link::receive_some(const std::function<std::byte*(const ChunkHeader&)>& pla
       place_ = nullptr;
       arrived(incoming_);
     }
-    const bool in_header = received_ < header_bytes;
-    std::byte* const to = in_header ? reinterpret_cast<std::byte*>(&incoming_) + received_
-                                    : place_ + (received_ - header_bytes);
+    std::byte* const to = in_header() ? reinterpret_cast<std::byte*>(&incoming_) + received_
+                                      : place_ + (received_ - header_bytes);
     std::size_t got = 0;
     const Transfer transfer = channel_.receive_some({to, bytes_missing()}, got);
     if (transfer != Transfer::some) return transfer == Transfer::nothing_yet;
@@ -59,11 +58,12 @@ bool Link::receive_some(const std::function<std::byte*(const ChunkHeader&)>& pla
 }
 
 std::size_t Link::bytes_missing() const {
-  return (received_ < header_bytes ? 0 : incoming_.bytes) + header_bytes - received_;
+  return (in_header() ? 0 : incoming_.bytes) + header_bytes - received_;
 }
 
-void Link::gather_before_waking(std::size_t most) noexcept {
-  const int bytes = static_cast<int>(std::min(channel_.least_to_come(bytes_missing()), most));
+void Link::gather_before_waking(std::size_t most, std::size_t least_chunk) noexcept {
+  const std::size_t missing = bytes_missing() + (in_header() ? least_chunk : 0);
+  const int bytes = static_cast<int>(std::min(channel_.least_to_come(missing), most));
   if (bytes == gathered_bytes_) return;
   gathered_bytes_ = bytes;
   setsockopt(fd(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));

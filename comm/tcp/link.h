@@ -56,9 +56,9 @@ class Link {
   /// A chunk was too early: nothing is received before `place` takes it.
   bool holds_early_chunk() const { return received_ == sizeof(ChunkHeader) && place_ == nullptr; }
 
-  /// Before a wait: the kernel wakes the waiter when `most` bytes are there, or the rest of the header or
-  /// chunk that comes, whichever is less.
-  void gather_before_waking(std::size_t most) noexcept;
+  /// Before a wait: the kernel wakes the waiter when `most` bytes are there, or the rest of the chunk that
+  /// comes, whichever is less. Before its header is here it is known to have `least_chunk` bytes.
+  void gather_before_waking(std::size_t most, std::size_t least_chunk) noexcept;
 
   /// Sends a goodbye, after which nothing follows; never waits. Nothing while chunks are on their way out:
   /// then the peer sees the connection break off.
@@ -76,6 +76,7 @@ class Link {
 
   /// Of the incoming header, or of header and bytes once these are known.
   std::size_t bytes_missing() const;
+  bool in_header() const { return received_ < sizeof(ChunkHeader); }
 
   int rank_;
   Channel channel_;

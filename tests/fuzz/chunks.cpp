@@ -43,6 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     --due;
     order.count(header);
   };
-  while (link.receive_some(place, arrived) && !link.holds_early_chunk()) link.gather_before_waking(1 << 17);
+  while (link.receive_some(place, arrived) && !link.holds_early_chunk())
+    link.gather_before_waking(1 << 17, 0);
   return 0;
 }

@@ -54,7 +54,7 @@ struct Pair {
   void await_chunk(std::size_t bytes) {
     send_header(bytes);
     receive();
-    link->gather_before_waking(128 * kib);
+    link->gather_before_waking(128 * kib, 0);
   }
 
   void receive() {
@@ -98,8 +98,20 @@ TEST_CASE("a waiter wakes for a part of a long chunk that is worth a copy, and t
   pair.send("x");
   CHECK(pair.wakes());
   pair.receive();
-  pair.link->gather_before_waking(128 * kib);
+  pair.link->gather_before_waking(128 * kib, 0);
   pair.send(std::string(72 * kib, 'x'));
+  CHECK(pair.wakes());
+  pair.receive();
+  CHECK(pair.chunks_here == 1);
+}
+
+TEST_CASE("a waiter wakes for a chunk with its header, where it is known how long that is", "[comm]") {
+  Pair pair;
+  pair.link->gather_before_waking(128 * kib, 64 * kib);
+  pair.send_header(64 * kib);
+  pair.send(std::string(64 * kib - 1, 'x'));
+  CHECK_FALSE(pair.wakes());
+  pair.send("x");
   CHECK(pair.wakes());
   pair.receive();
   CHECK(pair.chunks_here == 1);
@@ -108,7 +120,7 @@ TEST_CASE("a waiter wakes for a part of a long chunk that is worth a copy, and t
 TEST_CASE("without gathering a byte wakes the reader", "[comm]") {
   Pair pair;
   pair.await_chunk(64 * kib);
-  pair.link->gather_before_waking(1);
+  pair.link->gather_before_waking(1, 0);
   CHECK_FALSE(pair.wakes());
   pair.send("x");
   CHECK(pair.wakes());
@@ -122,11 +134,11 @@ TEST_CASE("a waiter wakes for the next header after a long chunk, and for a peer
     pair.receive();
   }
   CHECK(pair.chunks_here == 1);
-  pair.link->gather_before_waking(128 * kib);
+  pair.link->gather_before_waking(128 * kib, 0);
   pair.send_header(64 * kib);
   CHECK(pair.wakes());
   pair.receive();
-  pair.link->gather_before_waking(128 * kib);
+  pair.link->gather_before_waking(128 * kib, 0);
   pair.peer.reset();
   CHECK(wait_for_socket(pair.link->fd(), POLLIN, Deadline::in(patience)));
 }
