@@ -120,8 +120,9 @@ std::int64_t tokens_in(const SampleSpec& spec, std::span<const std::byte> input)
 std::string fingerprint_of(const Dataset& dataset, Activity* activity = nullptr);
 
 /// A digest of what `each_content` gives: of a small set all of it, of a large one blocks that are spread
-/// over it. Empty where it gives nothing.
-std::string content_digest_of(const Dataset& dataset);
+/// over it; of more than 256 pieces, such as files, the sizes of all and a block of some. Empty where it
+/// gives nothing.
+std::string content_digest_of(const Dataset& dataset, Activity* activity = nullptr);
 
 using DatasetPtr = std::shared_ptr<const Dataset>;
 

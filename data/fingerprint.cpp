@@ -5,15 +5,15 @@
 
 #include "data/dataset.h"
 #include "kernels/base/activity.h"
+#include "kernels/base/division.h"
 #include "kernels/base/hash.h"
 
 namespace lockstep::data {
 namespace {
 
-/// All of a piece that has no more than so many blocks, else these, the first and the last among them.
+/// All of a piece that has no more than so many blocks, else these: the first, and of several the last.
 void add_blocks(std::span<const std::byte> piece, std::size_t blocks, Sha256& hash) {
   constexpr std::size_t block = 4096;
-  hash.update(fmt::format("{} bytes", piece.size()));
   if (piece.size() <= blocks * block) {
     hash.update(piece);
     return;
@@ -25,14 +25,19 @@ void add_blocks(std::span<const std::byte> piece, std::size_t blocks, Sha256& ha
 
 }  // namespace
 
-std::string content_digest_of(const Dataset& dataset) {
+std::string content_digest_of(const Dataset& dataset, Activity* activity) {
+  Activity::Work work(activity, std::string("reading blocks of the data set for its fingerprint"));
   constexpr std::size_t most_blocks = 256;  // 1 MiB, since it is made at every start
   std::size_t pieces = 0;
   dataset.each_content([&](std::span<const std::byte>) { ++pieces; });
   if (pieces == 0) return {};
+  const std::size_t apart = parts_of(pieces, most_blocks);
+  const std::size_t blocks = std::max<std::size_t>(1, most_blocks / pieces);
   Sha256 hash;
-  dataset.each_content([&](std::span<const std::byte> piece) {
-    add_blocks(piece, std::max<std::size_t>(1, most_blocks / pieces), hash);
+  dataset.each_content([&, index = std::size_t{0}](std::span<const std::byte> piece) mutable {
+    hash.update(fmt::format("{} bytes", piece.size()));
+    if (index++ % apart == 0) add_blocks(piece, blocks, hash);
+    work.advance();
   });
   return hash.hex().substr(0, 16);
 }

@@ -188,7 +188,7 @@ int run(const std::vector<std::string>& arguments, std::int64_t start_ns) {
 }
 
 int fail(const std::exception& error, ExitCode code) {
-  std::fputs(fmt::format("launch: {}\n", error.what()).c_str(), stderr);
+  std::fputs(fmt::format("launch: {}\n", on_one_line(error.what())).c_str(), stderr);
   return static_cast<int>(code);
 }
 

@@ -66,6 +66,7 @@ std::optional<int> ProcessTree::rank_led_by(pid_t group) const {
 }
 
 std::optional<int> ProcessTree::rank_inherited_by(pid_t pid) const {
+  if (workers_.size() == 1) return workers_.front().rank();
   const auto rank = parse_number<int>(variable_of(pid, "LOCAL_RANK"));
   return rank && *rank >= 0 && *rank < std::ssize(workers_) ? rank : std::nullopt;
 }
@@ -102,8 +103,8 @@ void ProcessTree::continue_stopped(const Worker& worker) const {
 std::optional<int> ProcessTree::rank_of(pid_t pid) const {
   if (const auto rank = rank_led_by(pid)) return rank;
   if (const auto rank = rank_led_by(getpgid(pid))) return rank;
-  const auto found = ranks_.find(pid);
-  return found == ranks_.end() ? std::nullopt : found->second;
+  if (const auto found = ranks_.find(pid); found != ranks_.end()) return found->second;
+  return foreign_.contains(pid) ? std::nullopt : rank_inherited_by(pid);
 }
 
 bool ProcessTree::is_alive(int rank) const {

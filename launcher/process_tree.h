@@ -48,6 +48,7 @@ class ProcessTree {
 
  private:
   std::optional<int> rank_led_by(pid_t group) const;
+  /// A zombie, which has no environment, tells it only where there is one rank.
   std::optional<int> rank_inherited_by(pid_t pid) const;
 
   const std::vector<Worker>& workers_;

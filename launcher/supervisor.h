@@ -37,6 +37,7 @@ class Supervisor {
 
  private:
   Worker& worker_of(int rank) { return workers_[static_cast<std::size_t>(rank)]; }
+  const Worker& worker_of(int rank) const { return workers_[static_cast<std::size_t>(rank)]; }
   /// For processes that successful workers left behind, such as the `tee` of a shell's output.
   static constexpr Seconds straggler_grace{1.0};
 

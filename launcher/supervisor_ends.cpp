@@ -112,12 +112,12 @@ void Supervisor::judge_ended_wrappers() {
 /// Of an ended worker with processes. One that ended well and at once may have started the rank, as setsid
 /// does, and not only have left something behind: that shows when it is in a session, or group, of its own.
 bool Supervisor::is_waited_for(const ExitStatus& status) {
-  if (status.failed() || stopping_) return true;
-  follow_successor(worker_of(status.rank));
+  if (status.failed()) return true;
+  if (!stopped_by_failure_) follow_successor(worker_of(status.rank));
   const auto successor = successors_.find(status.rank);
-  if (successor != successors_.end()) return tree_.all().contains(successor->second);
+  if (successor != successors_.end()) return stopping_ || tree_.all().contains(successor->second);
   const Clock::time_point limit = status.when + clock_duration(straggler_grace);
-  if (Clock::now() >= limit) return false;
+  if (stopped_by_failure_ || Clock::now() >= limit) return false;
   look_at_ = std::min(look_at_, limit);
   return true;
 }
@@ -134,11 +134,11 @@ void Supervisor::follow_successor(const Worker& worker) {
                   output_.first_rank() + worker.rank(), program_name(*successor), *successor));
 }
 
-/// Asked of a process that is not reaped yet.
+/// Asked of a process that is not reaped yet. Its worker may have been a moment ago, and not be judged yet.
 bool Supervisor::stands_for_rank(int rank, pid_t pid) const {
   const auto successor = successors_.find(rank);
   if (successor != successors_.end()) return successor->second == pid;
-  return ended_wrappers_.contains(rank) && getpgid(pid) == pid;
+  return !worker_of(rank).running() && getpgid(pid) == pid;
 }
 
 void Supervisor::judge(ExitStatus status) {

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <latch>
 #include <system_error>
@@ -19,6 +21,7 @@
 #include <xmmintrin.h>
 #endif
 
+#include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
 #include "kernels/base/threads.h"
 #include "kernels/cpu/onednn.h"
@@ -85,8 +88,13 @@ std::string processor_name() {
   return "CPU";
 }
 
-/// libgomp ends the process when the system refuses it a thread: as many are asked for before it is.
-void require_threads(int count) {
+/// As /proc counts them, those that are about to go included; always the same where there is none.
+std::uintmax_t threads_of_process() {
+  std::error_code ignored;
+  return std::filesystem::hard_link_count("/proc/self/task", ignored);
+}
+
+void start_and_join_threads(int count) {
   std::latch all_asked(1);
   std::vector<std::jthread> others;
   others.reserve(static_cast<std::size_t>(count - 1));
@@ -102,6 +110,15 @@ void require_threads(int count) {
     all_asked.count_down();
     throw;
   }
+}
+
+/// libgomp ends the process when the system refuses it a thread: as many are asked for before it is.
+void require_threads(int count) {
+  const std::uintmax_t before = threads_of_process();
+  start_and_join_threads(count);
+  // A thread counts for ulimit -u and pids.max for a moment after join has returned.
+  const Deadline deadline = Deadline::in(Seconds(0.1));
+  while (threads_of_process() > before && !deadline.passed()) std::this_thread::yield();
 }
 
 /// Makes this thread treat denormal numbers as zero: one costs an Intel core a hundred cycles and more.

@@ -75,7 +75,7 @@ void require_unfinished(comm::Communicator& communicator, const RunDirectory& ru
                         const std::string& damage, Activity* activity = nullptr);
 
 /// Collective. UsageError on all ranks where RUN/ holds a finished run and no disk has a checkpoint of its
-/// end, damaged ones included: a run that goes on from an older one would train again what is done, over its
+/// end, not even a damaged one: a run that goes on from an older one would train again what is done, over its
 /// results. `continues`: with RUN, and not from a checkpoint of it that was named.
 void require_end_saved(comm::Communicator& communicator, const RunDirectory& run_directory, bool continues,
                        Activity* activity = nullptr);

@@ -35,8 +35,9 @@ void write_error_file(const std::string& message, ExitCode code) {
 }
 
 int report_error(const std::string& message, ExitCode code) {
-  log::error(message);
-  write_error_file(message, code);
+  const std::string line = on_one_line(message);  // what is no Error of ours may have a path in it, too
+  log::error(line);
+  write_error_file(line, code);
   return static_cast<int>(code);
 }
 

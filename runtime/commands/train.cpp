@@ -69,7 +69,7 @@ int train(const std::vector<std::string>& arguments, const std::function<OpenTas
     require_same_options(*session.communicator, options, *session.device);
     TrainingTask task = opened(open, options, session);
     task.data_fingerprint = data::fingerprint_of(*task.train_set, session.activity.get());
-    task.content_digest = data::content_digest_of(*task.train_set);
+    task.content_digest = data::content_digest_of(*task.train_set, session.activity.get());
     require_same_data(*session.communicator, task, session.activity.get());
     Trainer trainer(options, session, std::move(task), stop_request);
     set_run(trainer.folder());

@@ -22,6 +22,7 @@ namespace {
 int try_print(const std::string& text) {
   if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
   const int error = errno;
+  std::clearerr(stdout);  // or `name_lost_output` would take a later failure of something else for this one
   if (error == EPIPE) ::kill(::getpid(), SIGHUP);
   return error;
 }

@@ -49,7 +49,7 @@ void require_same_data(comm::Communicator& communicator, const TrainingTask& tas
   if (task.test_set != nullptr) {
     text += line_of("samples of the test set", std::to_string(task.test_set->size()));
     text += line_of("contents of the test set", data::fingerprint_of(*task.test_set, activity));
-    text += line_of("bytes of the test set", data::content_digest_of(*task.test_set));
+    text += line_of("bytes of the test set", data::content_digest_of(*task.test_set, activity));
   }
   require_equal(communicator, "the data", text);
 }

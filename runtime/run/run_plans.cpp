@@ -64,10 +64,11 @@ std::string batch_option(const Options& options, const comm::World& world, std::
 }
 
 /// What a layer says of a batch that no user asked for.
-std::string of_last_step(const std::string& reason, std::int64_t samples, bool resumes) {
-  return fmt::format(
-      "{}; an epoch's last step ends in a batch of {} on each rank: give another --batch-size{}", reason,
-      samples, resumes ? "" : ", or --drop-last");
+std::string of_last_step(const std::string& reason, std::int64_t samples, const Options& options,
+                         bool resumes) {
+  return fmt::format("{}; an epoch's last step ends in a batch of {} on each rank: give another {}{}", reason,
+                     samples, options.global_batch > 0 ? "--global-batch" : "--batch-size",
+                     resumes ? "" : ", or --drop-last");
 }
 
 }  // namespace
@@ -88,7 +89,7 @@ RunPlans plan_run(const Options& options, const TrainingTask& task, const Batchi
       return make_plan(task.model, task.input, request, *session.device, plans.constraints);
     } catch (const UsageError& error) {
       if (plans.all.empty() || request.key.batch >= plans.full_batch().key().batch) throw;
-      throw UsageError(of_last_step(error.what(), request.key.batch, saved.has_value()));
+      throw UsageError(of_last_step(error.what(), request.key.batch, options, saved.has_value()));
     }
   };
   const comm::Communicator& communicator = *session.communicator;

@@ -149,6 +149,8 @@ TEST_CASE(
   const std::string told =
       "no variance; an epoch's last step ends in a batch of 1 on each rank: give another --batch-size";
   CHECK_THAT(refusal(1, {"--samples=9"}), contains(told + ", or --drop-last\n"));
+  CHECK_THAT(refusal(1, {"--samples=9", "--global-batch=4"}),
+             contains("on each rank: give another --global-batch, or --drop-last\n"));
   train(2, resnet + Words{"--samples=32", "--max-steps=2", "--checkpoint-every=2"}, folder / "run");
   // 16 samples of the epoch are left, 6 for each of 3 ranks: a batch of 5 and one of 1.
   CHECK_THAT(refusal(3, {"--samples=32", "--batch-size=5", "--resume=auto"}),

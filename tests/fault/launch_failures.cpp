@@ -103,12 +103,23 @@ TEST_CASE("a stopped rank is killed at once when another fails") {
 }
 
 TEST_CASE("a stopped rank that another's failure ends is said to be killed, not how it would go on") {
-  // Longer than launch takes to name one that nobody else misses.
+  // Nothing tells that launch keeps silent: it would name a stopped rank that nobody misses after 5 s.
   LaunchProcess launch(shell(2, "[ $RANK = 0 ] && { sleep 6; exit 5; }; kill -STOP $$"));
   CHECK(launch.wait_for_end() == 5);
   CHECK_THAT(launch.output(), contains("launch: rank 1 (pid ") &&
                                   contains("is stopped, so it cannot end by itself: launch kills it\n") &&
                                   !contains("continues it"));
+}
+
+TEST_CASE("a rank that ended well and left a helper is none that another's failure kills") {
+  LaunchProcess launch(shell(2,
+                             "F=${TORCHELASTIC_ERROR_FILE%/*/*}/left; "
+                             "[ $RANK = 0 ] && { sleep 1000 & echo $$ >$F.new; mv $F.new $F; exit 0; }; "
+                             "until [ -e $F ]; do :; done; read -r PID <$F; "
+                             "while kill -0 $PID 2>/dev/null; do :; done; exit 3",
+                             {"--shutdown_timeout=600"}));
+  CHECK(launch.wait_for_end() == 3);
+  CHECK_THAT(launch.output(), contains("launch: rank 1 (pid ") && !contains("rank 0 was killed"));
 }
 
 TEST_CASE("SIGKILL of launch leaves nothing") {

@@ -49,6 +49,19 @@ TEST_CASE("ranks that setsid starts end well, and are told to stop, as others") 
   CHECK(launch.wait_for_end() == (is_told ? 75 : 0));
 }
 
+TEST_CASE("what goes on in a rank's place may end before launch sees that the rank's program has") {
+  // While launch stands still the program ends, and after it what it has started, which is launch's child
+  // then.
+  LaunchProcess launch(
+      {"--nproc_per_node=1", "sh", "-c",
+       "kill -STOP $PPID; "
+       "setsid sh -c 'until read -r _ _ _ parent _ </proc/$$/stat && [ $parent = $0 ]; do :; done; "
+       "exit 7' $PPID & S=$!; "
+       "{ until read -r _ _ state _ </proc/$S/stat && [ $state = Z ]; do :; done; kill -CONT $PPID; } & "
+       "exit 0"});
+  CHECK(launch.wait_for_end() == 7);
+}
+
 TEST_CASE("SIGKILL of launch ends what setsid has started, too") {
   LaunchProcess launch(under_setsid(""));
   wait_for_ranks(launch);

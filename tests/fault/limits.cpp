@@ -144,10 +144,12 @@ TEST_CASE("more threads than a rank may have, by OMP_NUM_THREADS, are refused as
 
 TEST_CASE("where there is no address space for the stack of a thread, that limit is named") {
   const TemporaryFolder folder;
-  Program run(
-      Words{"/bin/sh", "-c", "ulimit -s 1000000; ulimit -v 1000000; exec \"$0\" \"$@\"", TRAINER_PROGRAM} +
-      few_steps + Words{"--threads=2", "--run-dir=" + (folder / "run").string()});
-  CHECK(run.wait_for_end() == 4);
+  Program run(Words{"/bin/sh", "-c", "ulimit -s 1000000 || exit 100; ulimit -v 1000000; exec \"$0\" \"$@\"",
+                    TRAINER_PROGRAM} +
+              few_steps + Words{"--threads=2", "--run-dir=" + (folder / "run").string()});
+  const int code = run.wait_for_end();
+  if (code == 100) return skip("this machine allows no stacks of a gigabyte");
+  CHECK(code == 4);
   CHECK_THAT(run.output(), contains(no_process) && contains("ulimit -v"));
 }
 

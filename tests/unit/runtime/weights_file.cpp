@@ -28,6 +28,21 @@ NamedTensor tensor(const std::string& name, std::int64_t elements) {
           .values = std::vector<float>(static_cast<std::size_t>(elements), static_cast<float>(elements))};
 }
 
+/// The working folder is another one to the end of the scope.
+class WorkingFolder {
+ public:
+  explicit WorkingFolder(const fs::path& folder) { fs::current_path(folder); }
+  ~WorkingFolder() {
+    std::error_code ignored;
+    fs::current_path(before_, ignored);
+  }
+  WorkingFolder(const WorkingFolder&) = delete;
+  WorkingFolder& operator=(const WorkingFolder&) = delete;
+
+ private:
+  const fs::path before_ = fs::current_path();
+};
+
 std::vector<std::string> files_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -134,17 +149,15 @@ TEST_CASE("weights of a run are found by what is typed in its checkpoints") {
     write_manifest(made);
   });
   write_file_atomically(folder / "run/config.ini", "");
-  const fs::path before = fs::current_path();
   for (const auto& [where, typed] :
        {std::pair(checkpoint.parent_path(), "."), std::pair(checkpoint, ".."),
         std::pair(folder.path(), "run/checkpoints/."), std::pair(folder.path(), "run/checkpoints")}) {
     INFO(typed);
-    fs::current_path(where);
+    const WorkingFolder working(where);
     const SavedWeights found = find_saved_weights(typed);
     CHECK(fs::equivalent(found.weights, checkpoint / "model.safetensors"));
     REQUIRE(found.config);
     CHECK(fs::equivalent(*found.config, folder / "run/config.ini"));
-    fs::current_path(before);
   }
 }
 
