@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
     next_values.fetch(in.v + h.v_at(key), h.v_row, h.keys - key, h.dim);
   };
   const auto end = static_cast<int>(h.end_of_keys<Tiles::queries>(first));
-  auto key = static_cast<int>(in.mask.begin_of_keys<Tiles::queries>(h, first));
+  auto key = static_cast<int>(in.mask.template begin_of_keys<Tiles::queries>(h, first));
   if (key < end) fetch(key);
   for (; key < end; key += Tiles::keys) {
     __syncthreads();
