@@ -139,8 +139,8 @@ TEST_CASE(
     "an epoch whose last step has too few samples for batch norm is refused with where they come from") {
   const TemporaryFolder folder;
   const std::string run_dir = (folder / "run").string();
-  const Words resnet{"--model=resnet18", "--dataset=synthetic", "--image-shape=3x32x32", "--num-classes=5",
-                     "--batch-size=4",   "--threads=1",         "--run-dir=" + run_dir,  "--eval-every=0"};
+  const Words resnet{"--model=resnet18", "--dataset=synthetic",  "--image-shape=3x32x32", "--num-classes=5",
+                     "--threads=1",      "--run-dir=" + run_dir, "--eval-every=0"};
   const auto refusal = [&](int ranks, const Words& more) {
     Program run(trainer_words(ranks, resnet + more));
     CHECK(run.wait_for_end() == 2);
@@ -148,10 +148,11 @@ TEST_CASE(
   };
   const std::string told =
       "no variance; an epoch's last step ends in a batch of 1 on each rank: give another --batch-size";
-  CHECK_THAT(refusal(1, {"--samples=9"}), contains(told + ", or --drop-last\n"));
+  CHECK_THAT(refusal(1, {"--samples=9", "--batch-size=4"}), contains(told + ", or --drop-last\n"));
   CHECK_THAT(refusal(1, {"--samples=9", "--global-batch=4"}),
              contains("on each rank: give another --global-batch, or --drop-last\n"));
-  train(2, resnet + Words{"--samples=32", "--max-steps=2", "--checkpoint-every=2"}, folder / "run");
+  train(2, resnet + Words{"--samples=32", "--batch-size=4", "--max-steps=2", "--checkpoint-every=2"},
+        folder / "run");
   // 16 samples of the epoch are left, 6 for each of 3 ranks: a batch of 5 and one of 1.
   CHECK_THAT(refusal(3, {"--samples=32", "--batch-size=5", "--resume=auto"}),
              contains(told + "\n") && !contains("--drop-last"));
