@@ -1,6 +1,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <latch>
 #include <map>
@@ -107,6 +109,21 @@ TEST_CASE("a node sums its largest whole subtrees", "[comm]") {
   CHECK(ranges(6, {4, 5}) == Ranges{{4, 6}});
   CHECK(ranges(7, {4, 5, 6}) == Ranges{{4, 7}});
   CHECK(ranges(3, {0, 1, 2}) == Ranges{{0, 3}});
+}
+
+TEST_CASE("of chunks it is known how many bytes the shortest has", "[comm]") {
+  constexpr std::int64_t of_a_chunk = most_chunk_bytes / sizeof(float);
+  const std::int64_t elements = GENERATE(64, 4096, 4 * of_a_chunk, 4 * of_a_chunk + 64);
+  const int ranks = GENERATE(1, 2, 3);
+  const HeapArena arena(nullptr, 0, DType::f32, elements, HeapArena::allocate(DType::f32, elements));
+  Chunks chunks;
+  chunks.cut(std::array{ArenaRange{&arena, 0, elements}}, ranks);
+  std::size_t least = arena.bytes();
+  for (int owner = 0; owner < ranks; ++owner) {
+    for (std::size_t chunk = 0; chunk < chunks.count(owner); ++chunk)
+      least = std::min(least, chunks.at(owner, chunk).bytes());
+  }
+  CHECK(chunks.least_bytes() == least);
 }
 
 TEST_CASE("every rank has a proxy on every other node, and both know of each other", "[comm]") {
