@@ -161,7 +161,7 @@ class Training {
   }
 
   void hand_over(const Step& step) {
-    if (!step.may_be_held) return post(call_of(step));
+    if (!step.held) return post(call_of(step));
     if (!first_ready_) first_ready_ = threads_.now();
     held_.offer(call_of(step), [this](const ExchangeCall& call) { post(call); });
   }

@@ -39,6 +39,19 @@ std::vector<double> backward_done(const model::Graph& graph) {
   return done;
 }
 
+/// Of a list of rows those of one rank.
+double bytes_of(const ArenaPlan& arena, const ExchangeCall& call) {
+  if (call.is_rows) return static_cast<double>(arena.rows[call.index].list_bytes());
+  return static_cast<double>(arena.buckets[call.index].count) *
+         static_cast<double>(size_of(arena.gradient_dtype));
+}
+
+double mean_bytes(const ArenaPlan& arena, const std::vector<PlannedCall>& calls) {
+  double bytes = 0;
+  for (const PlannedCall& call : calls) bytes += bytes_of(arena, call.call);
+  return bytes / static_cast<double>(calls.size());
+}
+
 }  // namespace
 
 std::vector<PlannedCall> order_exchanges(const model::Graph& graph, const ArenaPlan& arena, bool holds) {
@@ -55,8 +68,11 @@ std::vector<PlannedCall> order_exchanges(const model::Graph& graph, const ArenaP
   for (const auto& entry : ready) calls.push_back({.call = entry.second});
   if (!holds) return calls;
   const std::vector<double> done = backward_done(graph);
-  for (std::size_t at = 0; at < calls.size(); ++at)
-    calls[at].backward_done = ready[at].first < done.size() ? done[ready[at].first] : 1;
+  const double mean = mean_bytes(arena, calls);
+  for (std::size_t at = 0; at < calls.size(); ++at) {
+    calls[at].held = {.backward_done = ready[at].first < done.size() ? done[ready[at].first] : 1,
+                      .relative_bytes = bytes_of(arena, calls[at].call) / mean};
+  }
   return calls;
 }
 

@@ -17,9 +17,16 @@ struct ExchangeCall {
   auto operator<=>(const ExchangeCall&) const = default;
 };
 
+/// What the order follows of an exchange that may be held back.
+struct HeldExchange {
+  double backward_done = 0;   ///< what share of backward's work is, when it is ready
+  double relative_bytes = 1;  ///< to the mean of a step's exchanges
+  bool operator==(const HeldExchange&) const = default;
+};
+
 struct PlannedCall {
   ExchangeCall call;
-  double backward_done = 0;  ///< where it may be held: what share of backward's work is, when this is ready
+  HeldExchange held{};  ///< where it may be held
 };
 
 /// In the order in which `graph` makes them ready; where that is the same node, buckets come first. `holds`:

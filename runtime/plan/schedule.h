@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,8 +48,7 @@ struct Step {
   /// communicator that works on the calling thread.
   bool queued = false;
   /// The walking thread may hold it back, so that what is ready later but needed sooner goes first.
-  bool may_be_held = false;
-  double backward_done = 0;   ///< of one that may be held: what share of backward's work is, when it is ready
+  std::optional<HeldExchange> held{};
   bool deferred = false;      ///< belongs to the step before; left out where that has left nothing
   bool for_exchange = false;  ///< a wait of compute's: what it takes is the exchange's cost
   bool operator==(const Step&) const = default;

@@ -38,10 +38,10 @@ std::vector<PlannedExchange> exchanges_of(const model::Graph& graph, const Arena
   const std::vector<std::size_t> rows = rows_ready_nodes(graph, arena);
   std::vector<PlannedExchange> exchanges;
   std::size_t ready = 0;
-  for (const auto& [call, backward_done] : arena.exchanges) {
+  for (const auto& [call, held] : arena.exchanges) {
     ready = std::max(ready, call.is_rows ? rows[call.index] : buckets[call.index]);
     exchanges.push_back(
-        {call.is_rows ? Step::Kind::gather_rows : Step::Kind::all_reduce, call.index, ready, backward_done});
+        {call.is_rows ? Step::Kind::gather_rows : Step::Kind::all_reduce, call.index, ready, held});
   }
   return exchanges;
 }

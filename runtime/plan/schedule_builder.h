@@ -27,10 +27,9 @@ class ScheduleBuilder {
     is_queue_empty_ = false;
   }
   /// The walking thread may hold it back.
-  void offer(Step::Kind kind, std::size_t index, double backward_done) {
+  void offer(Step::Kind kind, std::size_t index, const HeldExchange& held) {
     queue(kind, index);
-    schedule_.steps.back().may_be_held = true;
-    schedule_.steps.back().backward_done = backward_done;
+    schedule_.steps.back().held = held;
   }
   /// Of the step before.
   void defer(Step::Kind kind, std::size_t index) {
@@ -87,8 +86,8 @@ class ScheduleBuilder {
 struct PlannedExchange {
   Step::Kind kind;  ///< all_reduce of bucket `index`, or gather_rows of a slice
   std::size_t index;
-  std::size_t ready;     ///< the node behind which it and those before it may come
-  double backward_done;  ///< as the arena's plan has it
+  std::size_t ready;  ///< the node behind which it and those before it may come
+  HeldExchange held;  ///< as the arena's plan has it
 
   bool is_rows() const { return kind == Step::Kind::gather_rows; }
   Step::Kind without_compute() const {

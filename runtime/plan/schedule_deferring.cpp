@@ -57,8 +57,7 @@ class DeferringSchedule {
     for (; queued_ < exchanges_.size() && exchanges_[queued_].ready <= node; ++queued_) {
       const PlannedExchange& next = exchanges_[queued_];
       const bool may_be_held = !next.is_rows() && !arena_.buckets[next.index].with_control;
-      may_be_held ? build_.offer(next.kind, next.index, next.backward_done)
-                  : build_.queue(next.kind, next.index);
+      may_be_held ? build_.offer(next.kind, next.index, next.held) : build_.queue(next.kind, next.index);
     }
   }
 

@@ -114,7 +114,7 @@ Executor::BoundSlot Executor::bind_slot(const Plan& plan, std::size_t slot) {
 
 Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step) const {
   BoundStep bound{.for_exchange = step.for_exchange,
-                  .may_be_held = step.may_be_held,
+                  .may_be_held = step.held.has_value(),
                   .deferred = step.deferred,
                   .stream = streams_[static_cast<std::size_t>(step.stream)].get(),
                   .index = step.index};

@@ -17,7 +17,7 @@ constexpr std::size_t last = holdable;
 std::vector<Step> held(const std::vector<double>& ready) {
   std::vector<Step> steps;
   for (const double share : ready)
-    steps.push_back({.queued = true, .may_be_held = true, .backward_done = share});
+    steps.push_back({.queued = true, .held = HeldExchange{.backward_done = share}});
   steps.push_back({.queued = true});
   return steps;
 }
@@ -98,6 +98,18 @@ TEST_CASE("exchange order: what does not fit half before the end comes behind th
   CHECK(exchanges.run_step() == std::vector<std::size_t>{0, 1, 2, 3, 4, 6, 5});
   slow_down(exchanges, 0.1);
   CHECK(exchanges.run_step() == std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6});
+}
+
+TEST_CASE("exchange order: a large bucket takes its share of the time, a small one less") {
+  std::vector<Step> steps = held(evenly);
+  steps[0].held->relative_bytes = 4;
+  steps[3].held->relative_bytes = 0.5;
+  std::vector<int> posted;
+  const auto post = [&](int call) { posted.push_back(call); };
+  HeldExchanges<int> exchanges(steps);
+  for (int step = 0; step < 300; ++step) exchanges.follow(0.15);
+  for (int call = 0; call < static_cast<int>(holdable); ++call) exchanges.offer(call, post);
+  CHECK(posted == std::vector<int>{0, 3, 4, 2});
 }
 
 TEST_CASE("exchange order: what is held takes no memory anew, in the first step neither") {

@@ -241,7 +241,7 @@ TEST_CASE(
     CHECK(update < find(plan, Kind::launch, first_reader[bucket]));
     const std::size_t sum = find(plan, Kind::all_reduce, bucket);
     CHECK(plan.steps[sum].queued);
-    CHECK(plan.steps[sum].may_be_held == (bucket + 1 < buckets));
+    CHECK(plan.steps[sum].held.has_value() == (bucket + 1 < buckets));
     CHECK(sum > find(plan, Kind::launch, ready[bucket]));
     CHECK(sum < find(plan, Kind::hand_over_held));
     for (std::size_t node = 0; node < plan.graph.nodes().size(); ++node) {

@@ -115,8 +115,7 @@ Step offered(std::size_t bucket, double backward_done) {
   return {.kind = all_reduce,
           .index = bucket,
           .queued = true,
-          .may_be_held = true,
-          .backward_done = backward_done};
+          .held = HeldExchange{.backward_done = backward_done}};
 }
 
 /// Forward reads bucket 2, then 1, then 0, and computes 2 s with each of the first two. Backward of 6 s has a
