@@ -74,6 +74,11 @@ cublasLtEpilogue_t epilogue_of(const GemmSpec& spec) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
+bool has_vector(Epilogue epilogue) {
+  return epilogue == Epilogue::bias || epilogue == Epilogue::bias_relu ||
+         epilogue == Epilogue::bias_gradient || epilogue == Epilogue::bias_gelu;
+}
+
 /// The library's matrices are column-major: our rows are its columns, so it computes the transpose of c from
 /// b and a, in this order.
 class CublasGemm : public Gemm {
@@ -93,9 +98,12 @@ class CublasGemm : public Gemm {
     set(product_, CUBLASLT_MATMUL_DESC_TRANSA, spec.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(product_, CUBLASLT_MATMUL_DESC_TRANSB, spec.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(product_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(spec));
-    set(product_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, std::int32_t{type_of(spec.result)});
-    // The choice of an algorithm looks at the vector's alignment; its address comes with the launch.
-    set(product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, std::uintptr_t{alignment});
+    // The choice of an algorithm looks at the vector's alignment; its address comes with the launch. A product
+    // that has an address and no use for it is refused.
+    if (has_vector(spec.epilogue)) {
+      set(product_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, std::int32_t{type_of(spec.result)});
+      set(product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, std::uintptr_t{alignment});
+    }
     if (spec.keeps_pre || spec.epilogue == Epilogue::gelu_gradient) {  // of the type of c, unless told
       set(product_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, std::uintptr_t{alignment});
       set(product_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, spec.n);

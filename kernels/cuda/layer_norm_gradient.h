@@ -72,7 +72,8 @@ struct RowGradient {
         out.at[lane] = scale * (g.at[lane] - shift - n.at[lane] * slope);
       if (from.dtotal != nullptr) {
         const auto more = load<lanes>(from.dtotal + first + k);
-        for (int lane = 0; lane < lanes; ++lane) out.at[lane] += more.at[lane];
+        // Rounded as by an add of its own: nvcc would make it part of the product before it.
+        for (int lane = 0; lane < lanes; ++lane) out.at[lane] = __fadd_rn(out.at[lane], more.at[lane]);
       }
       store(to.dx + first + k, out);
       if (to.dresidual == nullptr) return;
