@@ -198,7 +198,7 @@ __global__ void gradients_of_queries(Dropout dropout, CudaHead h, AttentionInput
 
 KernelPtr prepare(Cuda gpu, const Attention& op, const KernelIo& io) {
   const AttentionSize s = op.size(types_of(io.inputs));
-  if (fits_tensor_cores(gpu, io.inputs[0].dtype, s)) return prepare_on_tensor_cores(op, io);
+  if (fits_tensor_cores(gpu, io.inputs[0].dtype, op, s)) return prepare_on_tensor_cores(op, io);
   const CudaHead h(op, s, s.queries);
   return with_element(io.inputs[0].dtype, [&]<class Element>(Element*) {
     return for_chunks(s.dim, [&]<int chunks>() {
@@ -216,7 +216,7 @@ KernelPtr prepare(Cuda gpu, const AttentionBackward& backward, const KernelIo& i
   const Attention op = backward.forward;
   const Types in = types_of(io.inputs);
   const AttentionSize s = op.size(TypeSpan(in).subspan(Op::q));
-  if (fits_tensor_cores(gpu, io.inputs[Op::q].dtype, s)) return prepare_on_tensor_cores(backward, io);
+  if (fits_tensor_cores(gpu, io.inputs[Op::q].dtype, op, s)) return prepare_on_tensor_cores(backward, io);
   const CudaHead of_queries(op, s, s.queries);
   const CudaHead of_keys(op, s, s.keys);
   const std::int64_t rows = s.samples * s.heads * s.queries;

@@ -6,15 +6,16 @@
 namespace lockstep::kernels {
 namespace {
 
-/// The softmax of a strip's rows as it goes on from keys to keys, of scores that are powers of 2. A lane has
-/// two rows, of which the other three lanes beside it have other keys.
+/// The softmax of a strip's rows as it goes on from keys to keys. A lane has two rows, of which the other
+/// three lanes beside it have other keys.
 struct RunningSoftmax {
-  float maxima[2] = {-INFINITY, -INFINITY};
-  float totals[2] = {};  ///< of the lane's keys
+  float maxima[2] = {-INFINITY, -INFINITY};  ///< of scores before they are scaled
+  float totals[2] = {};                      ///< of the lane's keys
 
-  /// Scores become exponentials; returns by how much what was summed before shrinks.
+  /// Scores become exponentials of themselves times `scale`, to the base of 2; returns by how much what was
+  /// summed before shrinks.
   template <int tiles>
-  __device__ float advance(SumTile (&scores)[tiles], int half) {
+  __device__ float advance(SumTile (&scores)[tiles], int half, float scale) {
     float maximum = maxima[half];
     LOCKSTEP_UNROLL
     for (int n = 0; n < tiles; ++n)
@@ -23,14 +24,14 @@ struct RunningSoftmax {
       maximum = fmaxf(maximum, exchange(maximum, lane_mask));
     // Where no key is seen yet, exponentials of -INFINITY are 0, and that of a NaN stays one.
     const bool none = maximum == -INFINITY;
-    const float base = none ? 0.0F : maximum;
-    const float shrink = none ? 1.0F : exp2f(maxima[half] - base);
+    const float base = none ? 0.0F : maximum * scale;
+    const float shrink = none ? 1.0F : fast_exp2(maxima[half] * scale - base);
     float total = 0;
     LOCKSTEP_UNROLL
     for (int n = 0; n < tiles; ++n) {
       LOCKSTEP_UNROLL
       for (int i = 2 * half; i < 2 * half + 2; ++i) {
-        scores[n].at[i] = exp2f(scores[n].at[i] - base);
+        scores[n].at[i] = fast_exp2(scores[n].at[i] * scale - base);
         total += scores[n].at[i];
       }
     }
@@ -48,16 +49,16 @@ struct RunningSoftmax {
 };
 
 /// A block for Tiles::queries of one head.
-template <class Element, int dim>
-__global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
+template <class Element, int dim, bool plain>
+__global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
     attend(Dropout dropout, CudaHead h, AttentionInputs<Element> in, Element* y, float* logsumexp) {
   using Tiles = TensorCoreTiles<dim>;
   constexpr int columns = 16 * Tiles::strips;  // queries of a warp
-  STATIC_SHARED(uint4, keys, Tiles::keys * Tiles::row);
-  STATIC_SHARED(uint4, values, Tiles::keys * Tiles::row);
+  constexpr int buffer = Tiles::keys * Tiles::row;
+  STATIC_SHARED(uint4, keys, 2 * buffer);
+  STATIC_SHARED(uint4, values, 2 * buffer);
   const int first = static_cast<int>(h.first_row<Tiles::queries>());
   const int query = first + static_cast<int>(threadIdx.x) / 32 * columns;  // of the warp
-  const Philox words = words_of_head(dropout, h, in.state);
   const float scale = h.scale * log2_of_e;
   LeftTile queries[Tiles::strips][Tiles::pairs];
   LOCKSTEP_UNROLL
@@ -70,21 +71,19 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
   SumTile sums[Tiles::strips][2 * Tiles::pairs];
   RunningSoftmax softmax[Tiles::strips];
 
-  RowsUnderWay<dim, Tiles::keys> next_keys;
-  RowsUnderWay<dim, Tiles::keys> next_values;
-  const auto fetch = [&](int key) {
-    next_keys.fetch(in.k + h.k_at(key), h.k_row, h.keys - key, h.dim);
-    next_values.fetch(in.v + h.v_at(key), h.v_row, h.keys - key, h.dim);
+  const RowCopies<Element, dim> of_keys(in.k + h.k_at(0), h.k_row, h.dim);
+  const RowCopies<Element, dim> of_values(in.v + h.v_at(0), h.v_row, h.dim);
+  const auto begin_fetch = [&](int key, int place) {
+    of_keys.template begin<Tiles::keys>(keys + place, key, h.keys);
+    of_values.template begin<Tiles::keys>(values + place, key, h.keys);
   };
   const auto end = static_cast<int>(h.end_of_keys<Tiles::queries>(first));
-  auto key = static_cast<int>(in.mask.template begin_of_keys<Tiles::queries>(h, first));
-  if (key < end) fetch(key);
-  for (; key < end; key += Tiles::keys) {
-    __syncthreads();
-    next_keys.put(keys);
-    next_values.put(values);
-    __syncthreads();
-    if (key + Tiles::keys < end) fetch(key + Tiles::keys);
+  auto key = plain ? 0 : static_cast<int>(in.mask.template begin_of_keys<Tiles::queries>(h, first));
+  if (key < end) begin_fetch(key, 0);
+  for (int place = 0; key < end; key += Tiles::keys, place = buffer - place) {
+    wait_for_copies();
+    __syncthreads();  // all have come, and none reads the other buffer
+    if (key + Tiles::keys < end) begin_fetch(key + Tiles::keys, buffer - place);
     if (h.causal != 0 && key >= query + columns) continue;  // the warp sees none of them
 
     SumTile scores[Tiles::strips][Tiles::keys / 8];
@@ -92,12 +91,12 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
     for (int c = 0; c < Tiles::pairs; ++c) {
       LOCKSTEP_UNROLL
       for (int n = 0; n < Tiles::keys / 16; ++n) {
-        const RightTile right = load_right_columns(keys + 16 * n * Tiles::row + 2 * c, Tiles::row);
+        const RightTile right = load_right_columns(keys + place + 16 * n * Tiles::row + 2 * c, Tiles::row);
         LOCKSTEP_UNROLL
         for (int s = 0; s < Tiles::strips; ++s) multiply<Element>(scores[s] + 2 * n, queries[s][c], right);
       }
     }
-    const bool all = all_see_all(h, in.mask, query, columns, key, Tiles::keys);
+    const bool all = all_see_all<plain>(h, in.mask, query, columns, key, Tiles::keys);
     LeftTile probabilities[Tiles::strips][Tiles::keys / 16];
     LOCKSTEP_UNROLL
     for (int s = 0; s < Tiles::strips; ++s) {
@@ -109,22 +108,27 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
             visit(scores[s][n].at[i], query + 16 * s + SumTile::row(i), key + 8 * n + SumTile::column(i));
         }
       };
-      each_score([&](float& score, int at, int of) {
-        score = all || is_seen(h, in.mask, at, of) ? score * scale : -INFINITY;
-      });
+      if (!all) {
+        each_score([&](float& score, int at, int of) {
+          if (!sees<plain>(h, in.mask, at, of)) score = -INFINITY;
+        });
+      }
       LOCKSTEP_UNROLL
       for (int half = 0; half < 2; ++half) {
-        const float shrink = softmax[s].advance(scores[s], half);
+        const float shrink = softmax[s].advance(scores[s], half, scale);
         LOCKSTEP_UNROLL
         for (int c = 0; c < 2 * Tiles::pairs; ++c) {
           sums[s][c].at[2 * half] *= shrink;
           sums[s][c].at[2 * half + 1] *= shrink;
         }
       }
-      if (in.state != nullptr) {
-        each_score([&](float& p, int at, int of) {
-          if (p != 0) p *= drop_factor(dropout, words, at, of);
-        });
+      if constexpr (!plain) {
+        if (in.state != nullptr) {
+          const Philox words = words_of_head(dropout, h, in.state);
+          each_score([&](float& p, int at, int of) {
+            if (p != 0) p *= drop_factor(dropout, words, at, of);
+          });
+        }
       }
       LOCKSTEP_UNROLL
       for (int n = 0; n < Tiles::keys / 16; ++n)
@@ -134,7 +138,7 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
     for (int n = 0; n < Tiles::keys / 16; ++n) {
       LOCKSTEP_UNROLL
       for (int c = 0; c < Tiles::pairs; ++c) {
-        const RightTile right = load_right(values + 16 * n * Tiles::row + 2 * c, Tiles::row);
+        const RightTile right = load_right(values + place + 16 * n * Tiles::row + 2 * c, Tiles::row);
         LOCKSTEP_UNROLL
         for (int s = 0; s < Tiles::strips; ++s)
           multiply<Element>(sums[s] + 2 * c, probabilities[s][n], right);
@@ -147,19 +151,22 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
     LOCKSTEP_UNROLL
     for (int half = 0; half < 2; ++half) {
       const float total = softmax[s].total(half);
+      const float share = total == 0 ? 0.0F : 1 / total;
       const int at = query + 16 * s + SumTile::row(2 * half);
       if (at >= h.queries) continue;
       LOCKSTEP_UNROLL
       for (int c = 0; c < 2 * Tiles::pairs; ++c) {
         const int column = 8 * c + SumTile::column(0);
         const SumTile& sum = sums[s][c];
-        const auto share = [&](int i) { return total == 0 ? 0.0F : sum.at[2 * half + i] / total; };
         if (column < h.dim)
-          *aligned_cast<std::uint32_t>(y + h.y_at(at) + column) = narrow_pair<Element>(share(0), share(1));
+          *aligned_cast<std::uint32_t>(y + h.y_at(at) + column) =
+              narrow_pair<Element>(sum.at[2 * half] * share, sum.at[2 * half + 1] * share);
       }
       // Without keys so that backward finds probabilities of zero.
-      if (SumTile::column(0) == 0)
-        logsumexp[h.row_at(at)] = total == 0 ? INFINITY : softmax[s].maxima[half] * ln_of_2 + logf(total);
+      if (SumTile::column(0) == 0) {
+        logsumexp[h.row_at(at)] =
+            total == 0 ? INFINITY : softmax[s].maxima[half] * scale * ln_of_2 + logf(total);
+      }
     }
   }
 }
@@ -168,18 +175,18 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
 
 bool has_tensor_core_code() {
   cudaFuncAttributes attributes{};
-  check(cudaFuncGetAttributes(&attributes, attend<__half, 32>), "cannot read a kernel's attributes");
+  check(cudaFuncGetAttributes(&attributes, attend<__half, 32, true>), "cannot read a kernel's attributes");
   return attributes.ptxVersion >= 80;
 }
 
 KernelPtr prepare_on_tensor_cores(const Attention& op, const KernelIo& io) {
   const AttentionSize s = op.size(types_of(io.inputs));
-  return for_heads(io.inputs[0].dtype, s.dim, [&]<class Element, int dim>() {
+  return for_heads(io.inputs[0].dtype, s.dim, is_plain(op), [&]<class Element, int dim, bool plain>() {
     using Tiles = TensorCoreTiles<dim>;
     const CudaHead h(op, s, s.queries, Tiles::queries);
     return tensor_core_kernel(io, [=](const Addresses& a, cudaStream_t stream) {
       if (blocks_of(h, s) == 0) return;
-      launch(attend<Element, dim>, blocks_of(h, s), Tiles::threads, 0, stream, op.dropout(), h,
+      launch(attend<Element, dim, plain>, blocks_of(h, s), Tiles::threads, 0, stream, op.dropout(), h,
              inputs_of<Element>(op, s, a, 0), a.out<Element>(Attention::y), a.out(Attention::logsumexp));
     });
   });

@@ -15,50 +15,75 @@ struct TensorCoreTiles {
   static constexpr int row = dim / 8 + 1;  ///< words from row to row in shared memory: other banks
   static constexpr int pairs = dim / 16;   ///< tiles of 16 columns
 
-  static constexpr int strips = dim <= 64 ? 2 : 1;  ///< of queries of a warp, in forward
+  static constexpr int strips = dim <= 64 ? 2 : 1;  ///< of queries of a warp
   static constexpr int queries = 16 * strips * warps;
-  static constexpr int keys = 32;  ///< at a time, in forward
+  static constexpr int keys = dim <= 64 ? 64 : 32;  ///< at a time, in forward
 
-  static constexpr int rows = 16 * warps;           ///< of a block, in backward
-  static constexpr int step = dim <= 64 ? 32 : 16;  ///< of the other side at a time there
+  static constexpr int query_strips = dim <= 64 ? 1 : 1;  ///< of queries of a warp, in backward
+  static constexpr int own_queries = 16 * query_strips * warps;
+  static constexpr int query_blocks = dim <= 64 ? 3 : 2;  ///< of queries that a multiprocessor has room for
+  static constexpr int rows = 16 * warps;                 ///< keys of a block, in backward
+  static constexpr int step = dim <= 64 ? 32 : 16;        ///< of the other side at a time there
 };
 
-/// A thread's part of some rows on their way to shared memory, so that the next rows' loads run while these
-/// are computed with.
-template <int dim, int rows>
-struct RowsUnderWay {
+/// A thread's part of rows on their way to shared memory, some at a time: the same columns of every
+/// `stride`-th row.
+template <class Element, int dim>
+class RowCopies {
+ public:
   using Tiles = TensorCoreTiles<dim>;
-  static constexpr int words = rows * dim / 8 / Tiles::threads;
-  static_assert(words * 8 * Tiles::threads == rows * dim);
-  uint4 at[words];
 
-  __device__ static int row(int i) {
-    return (static_cast<int>(threadIdx.x) + i * Tiles::threads) / (dim / 8);
-  }
-  __device__ static int word(int i) {
-    return (static_cast<int>(threadIdx.x) + i * Tiles::threads) % (dim / 8);
-  }
+  /// `columns` are there, a multiple of 8.
+  __device__ RowCopies(const Element* first, std::int64_t row, std::int64_t columns)
+      : from_(first + mine() * row + word() * 8), row_(row), is_there_(word() * 8 < columns) {}
 
-  /// `count` rows are there, of `columns`, a multiple of 8; the rest is 0.
-  template <class Element>
-  __device__ void fetch(const Element* from, std::int64_t stride, std::int64_t count, std::int64_t columns) {
+  /// The `rows` rows from `at` on begin their way, of which `count` are there. The rest becomes 0.
+  template <int rows>
+  __device__ void begin(uint4* to, int at, std::int64_t count) const {
+    static_assert(rows % stride == 0);
+    const Element* const from = from_ + at * row_;
+    uint4* const place = to + mine() * Tiles::row + word();
     LOCKSTEP_UNROLL
-    for (int i = 0; i < words; ++i) {
-      const bool is_there = row(i) < count && word(i) * 8 < columns;
-      at[i] = is_there ? *aligned_cast<const uint4>(from + row(i) * stride + word(i) * 8) : uint4{};
+    for (int i = 0; i < rows; i += stride) {
+      const bool is_there = is_there_ && at + mine() + i < count;
+      begin_copy(place + i * Tiles::row, aligned_cast<const uint4>(is_there ? from + i * row_ : from_),
+                 is_there);
     }
   }
-  __device__ void put(uint4* to) const {
-    LOCKSTEP_UNROLL
-    for (int i = 0; i < words; ++i) to[row(i) * Tiles::row + word(i)] = at[i];
-  }
+
+ private:
+  static constexpr int words = dim / 8;
+  static constexpr int stride = Tiles::threads / words;
+  __device__ static int mine() { return static_cast<int>(threadIdx.x) / words; }
+  __device__ static int word() { return static_cast<int>(threadIdx.x) % words; }
+
+  const Element* from_;
+  std::int64_t row_;
+  bool is_there_;
 };
 
+/// What hides keys from queries. Where attention is `plain`, nothing drops and only the causal order and the
+/// ends of the rows hide.
+template <bool plain>
+__device__ bool sees(const CudaHead& h, const CudaMask& mask, int query, int key) {
+  if constexpr (plain) {
+    const auto end = static_cast<int>(h.causal != 0 && query + 1 < h.keys ? query + 1 : h.keys);
+    return query < h.queries && key < end;
+  } else {
+    return is_seen(h, mask, query, key);
+  }
+}
+
 /// Whether each of `queries` sees each of `keys`: then none has to be asked for.
-__device__ inline bool all_see_all(const CudaHead& h, const CudaMask& mask, std::int64_t query, int queries,
-                                   std::int64_t key, int keys) {
-  return mask.tokens == nullptr && mask.positions == nullptr && query + queries <= h.queries &&
+template <bool plain>
+__device__ bool all_see_all(const CudaHead& h, const CudaMask& mask, int query, int queries, int key,
+                            int keys) {
+  return (plain || (mask.tokens == nullptr && mask.positions == nullptr)) && query + queries <= h.queries &&
          key + keys <= h.keys && (h.causal == 0 || key + keys <= query + 1);
+}
+
+inline bool is_plain(const Attention& op) {
+  return op.p == 0 && !op.masked && !op.documents;
 }
 
 /// Scores are kept as powers of 2, which a GPU has an instruction for.
@@ -70,21 +95,25 @@ constexpr float ln_of_2 = 0.693147181F;
 bool has_tensor_core_code();
 
 /// Whether these kernels compute it; the ones for f32 units take the rest.
-inline bool fits_tensor_cores(Cuda gpu, DType dtype, const AttentionSize& s) {
-  return gpu.capability >= 80 && is_half(dtype) && s.dim % 8 == 0 && s.dim >= 16 && s.dim <= 128 &&
-         (gpu.described != nullptr || has_tensor_core_code());
+inline bool fits_tensor_cores(Cuda gpu, DType dtype, const Attention& op, const AttentionSize& s) {
+  return gpu.capability >= 80 && is_half(dtype) && op.scale > 0 && s.dim % 8 == 0 && s.dim >= 16 &&
+         s.dim <= 128 && (gpu.described != nullptr || has_tensor_core_code());
 }
 
 KernelPtr prepare_on_tensor_cores(const Attention& op, const KernelIo& io);
 KernelPtr prepare_on_tensor_cores(const AttentionBackward& op, const KernelIo& io);
 
-/// `make.operator()<Element, dim>()`.
+/// `make.operator()<Element, dim, plain>()`.
 template <class Make>
-KernelPtr for_heads(DType dtype, std::int64_t dim, Make make) {
+KernelPtr for_heads(DType dtype, std::int64_t dim, bool plain, Make make) {
+  const auto of_kind = [&]<class Element, bool is_plain>() {
+    if (dim <= 32) return make.template operator()<Element, 32, is_plain>();
+    if (dim <= 64) return make.template operator()<Element, 64, is_plain>();
+    return make.template operator()<Element, 128, is_plain>();
+  };
   const auto of_element = [&]<class Element>() {
-    if (dim <= 32) return make.template operator()<Element, 32>();
-    if (dim <= 64) return make.template operator()<Element, 64>();
-    return make.template operator()<Element, 128>();
+    return plain ? of_kind.template operator()<Element, true>()
+                 : of_kind.template operator()<Element, false>();
   };
   if (dtype == DType::bf16) return of_element.template operator()<__nv_bfloat16>();
   return of_element.template operator()<__half>();

@@ -1,126 +1,199 @@
 #include "kernels/cuda/portability.h"
 
-#include "kernels/cuda/attention_tensor_cores.h"
+#include "kernels/cuda/attention_tensor_cores_gradients.h"
 #include "kernels/cuda/grid.h"
 
 namespace lockstep::kernels {
 namespace {
 
-/// The operands of one side of the pairs of one head, from its first row on: queries with dy, or keys with
-/// values.
-template <class Element>
-struct Side {
-  const Element* first;
-  std::int64_t first_row;  ///< elements from row to row
-  const Element* second;
-  std::int64_t second_row;
-  std::int64_t count;  ///< rows
-
-  template <class Rows>
-  __device__ void fetch(std::int64_t at, std::int64_t dim, Rows& of_first, Rows& of_second) const {
-    of_first.fetch(first + at * first_row, first_row, count - at, dim);
-    of_second.fetch(second + at * second_row, second_row, count - at, dim);
-  }
-};
-
-template <class Element>
-__device__ Side<Element> queries_of(const CudaHead& h, const Element* q, const Element* dy) {
-  return {q + h.q_at(0), h.q_row, dy + h.y_at(0), h.heads * h.dim, h.queries};
-}
-template <class Element>
-__device__ Side<Element> keys_of(const CudaHead& h, const Element* k, const Element* v) {
-  return {k + h.k_at(0), h.k_row, v + h.v_at(0), h.v_row, h.keys};
-}
-
-/// What decides over probabilities.
-struct Rules {
-  Dropout dropout;
-  CudaMask mask;
-  Philox words;
-  bool drops;
-};
-
-/// The gradients of a block's rows of one side, `own`, from its row `row` on, as sums over the other side. Of
-/// queries: of_first is dq. Of keys: dk, and of_second is dv. Scores and dy v^T, by rows of `own`, come from
-/// products of first with first and of second with second. `logs`, powers of 2, and `row_sums` are those of
-/// the queries: the block's, filled, or room for those of a step, which come from memory.
-template <class Element, int dim, bool of_keys>
-__device__ void add_gradients(const CudaHead& h, const Rules& rules, const Side<Element>& own,
-                              const Side<Element>& other, int row, int begin, int end, const float* all_logs,
-                              const float* all_row_sums, float* logs, float* row_sums, SumTile* of_first,
-                              SumTile* of_second) {
+/// dq of Tiles::own_queries queries of one head, and the row sums of dy * y, which the keys' gradients read.
+template <class Element, int dim, bool plain>
+__global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, TensorCoreTiles<dim>::query_blocks)
+    gradients_of_queries(Dropout dropout, CudaHead h, AttentionInputs<Element> in, const Element* dy,
+                         const Element* y, const float* logsumexp, float* row_sums, Element* dq) {
   using Tiles = TensorCoreTiles<dim>;
-  STATIC_SHARED(uint4, own_first, Tiles::rows * Tiles::row);
-  STATIC_SHARED(uint4, own_second, Tiles::rows * Tiles::row);
-  STATIC_SHARED(uint4, other_first, Tiles::step * Tiles::row);
-  STATIC_SHARED(uint4, other_second, Tiles::step * Tiles::row);
-  const int in_block = static_cast<int>(threadIdx.x) / 32 * 16;  // the warp's first row
-  const float scale = h.scale * log2_of_e;
-  {
-    RowsUnderWay<dim, Tiles::rows> first;
-    RowsUnderWay<dim, Tiles::rows> second;
-    own.fetch(row, h.dim, first, second);
-    first.put(own_first);
-    second.put(own_second);
+  constexpr int strips = Tiles::query_strips;
+  constexpr int columns = 16 * strips;  // queries of a warp
+  constexpr int buffer = Tiles::step * Tiles::row;
+  STATIC_SHARED(uint4, keys, 2 * buffer);
+  STATIC_SHARED(uint4, values, 2 * buffer);
+  const int block_first = static_cast<int>(h.first_row<Tiles::own_queries>());
+  const int query = block_first + static_cast<int>(threadIdx.x) / 32 * columns;  // of the warp
+  const Rules rules{dropout, in.mask, plain ? Philox{0, 0} : words_of_head(dropout, h, in.state),
+                    in.state != nullptr};
+  const OwnRows<Element, dim, strips> q(in.q + h.q_at(query), h.q_row, h.queries - query, h.dim);
+  const OwnRows<Element, dim, strips> of_y(dy + h.y_at(query), h.heads * h.dim, h.queries - query, h.dim);
+
+  float logs[strips][2];
+  float sums[strips][2];
+  LOCKSTEP_UNROLL
+  for (int s = 0; s < strips; ++s) {
+    LOCKSTEP_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const std::int64_t row = query + 16 * s + SumTile::row(2 * half);
+      const bool is_there = row < h.queries;
+      // Four lanes have a row, of which each takes two columns of eight.
+      float sum = 0;
+      for (std::int64_t c = SumTile::column(0); is_there && c < h.dim; c += 8) {
+        const auto left = load<2>(dy + h.y_at(row) + c);
+        const auto right = load<2>(y + h.y_at(row) + c);
+        sum += left.at[0] * right.at[0] + left.at[1] * right.at[1];
+      }
+      for (int lane_mask = 1; lane_mask <= 2; lane_mask *= 2) sum += exchange(sum, lane_mask);
+      sums[s][half] = sum;
+      logs[s][half] = is_there ? logsumexp[h.row_at(row)] * log2_of_e : INFINITY;
+      if (is_there && SumTile::column(0) == 0) row_sums[h.row_at(row)] = sum;
+    }
   }
-  RowsUnderWay<dim, Tiles::step> next_first;
-  RowsUnderWay<dim, Tiles::step> next_second;
+
+  const RowCopies<Element, dim> of_keys(in.k + h.k_at(0), h.k_row, h.dim);
+  const RowCopies<Element, dim> of_values(in.v + h.v_at(0), h.v_row, h.dim);
+  const auto begin_fetch = [&](int key, int place) {
+    of_keys.template begin<Tiles::step>(keys + place, key, h.keys);
+    of_values.template begin<Tiles::step>(values + place, key, h.keys);
+  };
+  SumTile of_q[strips][dim / 8];
+  const auto end = static_cast<int>(h.end_of_keys<Tiles::own_queries>(block_first));
+  auto key = plain ? 0 : static_cast<int>(in.mask.template begin_of_keys<Tiles::own_queries>(h, block_first));
+  if (key < end) begin_fetch(key, 0);
+  for (int place = 0; key < end; key += Tiles::step, place = buffer - place) {
+    wait_for_copies();
+    __syncthreads();  // all have come, and none reads the other buffer
+    if (key + Tiles::step < end) begin_fetch(key + Tiles::step, buffer - place);
+    if (h.causal != 0 && key >= query + columns) continue;  // no pair of the warp's is seen
+
+    SumTile scores[strips][Tiles::step / 8];
+    SumTile products[strips][Tiles::step / 8];
+    LOCKSTEP_UNROLL
+    for (int c = 0; c < Tiles::pairs; ++c) {
+      LOCKSTEP_UNROLL
+      for (int n = 0; n < Tiles::step / 16; ++n) {
+        const int at = place + 16 * n * Tiles::row + 2 * c;
+        const RightTile k = load_right_columns(keys + at, Tiles::row);
+        const RightTile v = load_right_columns(values + at, Tiles::row);
+        LOCKSTEP_UNROLL
+        for (int s = 0; s < strips; ++s) {
+          multiply<Element>(scores[s] + 2 * n, q.tiles[s][c], k);
+          multiply<Element>(products[s] + 2 * n, of_y.tiles[s][c], v);
+        }
+      }
+    }
+    const bool all = all_see_all<plain>(h, in.mask, query, columns, key, Tiles::step);
+    LeftTile gradients[strips][Tiles::step / 16];
+    LOCKSTEP_UNROLL
+    for (int s = 0; s < strips; ++s) {
+      LOCKSTEP_UNROLL
+      for (int n = 0; n < Tiles::step / 8; ++n) {
+        LOCKSTEP_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          turn_to_gradients<plain>(h, rules, all, logs[s][i / 2], sums[s][i / 2],
+                                   query + 16 * s + SumTile::row(i), key + 8 * n + SumTile::column(i),
+                                   scores[s][n].at[i], products[s][n].at[i]);
+        }
+      }
+      LOCKSTEP_UNROLL
+      for (int n = 0; n < Tiles::step / 16; ++n)
+        gradients[s][n] = narrow_left<Element>(products[s][2 * n], products[s][2 * n + 1]);
+    }
+    LOCKSTEP_UNROLL
+    for (int n = 0; n < Tiles::step / 16; ++n) {
+      LOCKSTEP_UNROLL
+      for (int c = 0; c < Tiles::pairs; ++c) {
+        const RightTile k = load_right(keys + place + 16 * n * Tiles::row + 2 * c, Tiles::row);
+        LOCKSTEP_UNROLL
+        for (int s = 0; s < strips; ++s) multiply<Element>(of_q[s] + 2 * c, gradients[s][n], k);
+      }
+    }
+  }
+  LOCKSTEP_UNROLL
+  for (int s = 0; s < strips; ++s) {
+    const std::int64_t at = query + 16 * s;
+    write<Element, dim>(of_q[s], dq + h.q_at(at), h.q_row, h.queries - at, h.dim, h.scale);
+  }
+}
+
+/// dk and dv of Tiles::rows keys of one head: 16 of each warp.
+template <class Element, int dim, bool plain>
+__global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
+    gradients_of_keys(Dropout dropout, CudaHead h, AttentionInputs<Element> in,
+                      AttentionGradientInputs<Element> of_y, Element* dk, Element* dv) {
+  using Tiles = TensorCoreTiles<dim>;
+  constexpr int buffer = Tiles::step * Tiles::row;
+  STATIC_SHARED(uint4, queries, 2 * buffer);
+  STATIC_SHARED(uint4, of_results, 2 * buffer);  // dy
+  STATIC_SHARED(float, logs, 2 * Tiles::step);
+  STATIC_SHARED(float, sums, 2 * Tiles::step);
+  const int block_first = static_cast<int>(h.first_row<Tiles::rows>());
+  const int key = block_first + static_cast<int>(threadIdx.x) / 32 * 16;  // of the warp
+  const Rules rules{dropout, in.mask, plain ? Philox{0, 0} : words_of_head(dropout, h, in.state),
+                    in.state != nullptr};
+  // Sums of long rows leave registers for one of the two operands.
+  constexpr bool shares_keys = dim > 64;
+  STATIC_SHARED(uint4, own_keys, shares_keys ? Tiles::rows * Tiles::row : 1);
+  const OwnRows<Element, dim, shares_keys ? 0 : 1> k(in.k + h.k_at(key), h.k_row, h.keys - key, h.dim);
+  const OwnRows<Element, dim, 1> v(in.v + h.v_at(key), h.v_row, h.keys - key, h.dim);
+  if constexpr (shares_keys) {
+    const RowCopies<Element, dim> copies_of_k(in.k + h.k_at(0), h.k_row, h.dim);
+    copies_of_k.template begin<Tiles::rows>(own_keys, block_first, h.keys);
+  }
+  const auto keys_at = [&](int c) {
+    if constexpr (shares_keys)
+      return load_left(own_keys + (key - block_first) * Tiles::row + 2 * c, Tiles::row);
+    else
+      return k.tiles[0][c];
+  };
+
+  const RowCopies<Element, dim> copies_of_q(in.q + h.q_at(0), h.q_row, h.dim);
+  const RowCopies<Element, dim> copies_of_dy(of_y.dy + h.y_at(0), h.heads * h.dim, h.dim);
   float next_log = 0;
   float next_sum = 0;
-  const auto fetch = [&](int at) {
-    other.fetch(at, h.dim, next_first, next_second);
-    if (!of_keys || threadIdx.x >= Tiles::step) return;
-    const int query = at + static_cast<int>(threadIdx.x);
-    next_log = query < h.queries ? all_logs[h.row_at(query)] * log2_of_e : INFINITY;
-    next_sum = query < h.queries ? all_row_sums[h.row_at(query)] : 0.0F;
+  const auto begin_fetch = [&](int query, int place) {
+    copies_of_q.template begin<Tiles::step>(queries + place, query, h.queries);
+    copies_of_dy.template begin<Tiles::step>(of_results + place, query, h.queries);
+    if (threadIdx.x >= Tiles::step) return;
+    const std::int64_t at = query + threadIdx.x;
+    next_log = at < h.queries ? of_y.logsumexp[h.row_at(at)] * log2_of_e : INFINITY;
+    next_sum = at < h.queries ? of_y.row_sums[h.row_at(at)] : 0.0F;
   };
-  if (begin < end) fetch(begin);
-  for (int at = begin; at < end; at += Tiles::step) {
-    __syncthreads();
-    next_first.put(other_first);
-    next_second.put(other_second);
-    if (of_keys && threadIdx.x < Tiles::step) {
-      logs[threadIdx.x] = next_log;
-      row_sums[threadIdx.x] = next_sum;
+  SumTile of_k[dim / 8];
+  SumTile of_v[dim / 8];
+  const auto end = static_cast<int>(h.queries);
+  int query = h.causal != 0 ? block_first : 0;
+  if (query < end) begin_fetch(query, 0);
+  for (int turn = 0; query < end; query += Tiles::step, turn = 1 - turn) {
+    const int place = turn * buffer;
+    const float* const log = logs + turn * Tiles::step;
+    const float* const sum = sums + turn * Tiles::step;
+    if (threadIdx.x < Tiles::step) {
+      logs[turn * Tiles::step + threadIdx.x] = next_log;
+      sums[turn * Tiles::step + threadIdx.x] = next_sum;
     }
-    __syncthreads();
-    if (at + Tiles::step < end) fetch(at + Tiles::step);
-    const int query = of_keys ? at : row + in_block;
-    const int key = of_keys ? row + in_block : at;
-    constexpr int queries = of_keys ? Tiles::step : 16;
-    constexpr int keys = of_keys ? 16 : Tiles::step;
-    if (h.causal != 0 && key >= query + queries) continue;  // no pair of the warp's is seen
-    if (of_keys && rules.mask.begin_of_keys<queries>(h, query) >= key + keys) continue;
+    wait_for_copies();
+    __syncthreads();  // all have come, and none reads the other buffers
+    if (query + Tiles::step < end) begin_fetch(query + Tiles::step, buffer - place);
+    if (h.causal != 0 && key >= query + Tiles::step) continue;  // no pair of the warp's is seen
+    if (!plain && rules.mask.template begin_of_keys<Tiles::step>(h, query) >= key + 16) continue;
 
     SumTile scores[Tiles::step / 8];
     SumTile products[Tiles::step / 8];
     LOCKSTEP_UNROLL
     for (int c = 0; c < Tiles::pairs; ++c) {
-      const LeftTile first = load_left(own_first + in_block * Tiles::row + 2 * c, Tiles::row);
-      const LeftTile second = load_left(own_second + in_block * Tiles::row + 2 * c, Tiles::row);
+      const LeftTile own_key = keys_at(c);
       LOCKSTEP_UNROLL
       for (int n = 0; n < Tiles::step / 16; ++n) {
-        const int place = 16 * n * Tiles::row + 2 * c;
-        multiply<Element>(scores + 2 * n, first, load_right_columns(other_first + place, Tiles::row));
-        multiply<Element>(products + 2 * n, second, load_right_columns(other_second + place, Tiles::row));
+        const int at = place + 16 * n * Tiles::row + 2 * c;
+        multiply<Element>(scores + 2 * n, own_key, load_right_columns(queries + at, Tiles::row));
+        multiply<Element>(products + 2 * n, v.tiles[0][c], load_right_columns(of_results + at, Tiles::row));
       }
     }
-    const bool all = all_see_all(h, rules.mask, query, queries, key, keys);
+    const bool all = all_see_all<plain>(h, in.mask, query, Tiles::step, key, 16);
     LOCKSTEP_UNROLL
     for (int n = 0; n < Tiles::step / 8; ++n) {
       LOCKSTEP_UNROLL
       for (int i = 0; i < 4; ++i) {
-        const int mine = SumTile::row(i);
-        const int its = 8 * n + SumTile::column(i);
-        const int of_query = of_keys ? its : mine;
-        const int to = key + (of_keys ? mine : its);
-        const int place = of_keys ? its : in_block + mine;
-        const bool seen = all || is_seen(h, rules.mask, query + of_query, to);
-        const float p = seen ? exp2f(scores[n].at[i] * scale - logs[place]) : 0.0F;
-        const float factor =
-            !rules.drops || p == 0 ? 1.0F : drop_factor(rules.dropout, rules.words, query + of_query, to);
-        scores[n].at[i] = p * factor;
-        products[n].at[i] = p * (factor * products[n].at[i] - row_sums[place]);
+        const int column = 8 * n + SumTile::column(i);
+        turn_to_gradients<plain>(h, rules, all, log[column], sum[column], query + column,
+                                 key + SumTile::row(i), scores[n].at[i], products[n].at[i]);
       }
     }
     LOCKSTEP_UNROLL
@@ -129,88 +202,14 @@ __device__ void add_gradients(const CudaHead& h, const Rules& rules, const Side<
       const LeftTile probabilities = narrow_left<Element>(scores[2 * n], scores[2 * n + 1]);
       LOCKSTEP_UNROLL
       for (int c = 0; c < Tiles::pairs; ++c) {
-        const int place = 16 * n * Tiles::row + 2 * c;
-        multiply<Element>(of_first + 2 * c, gradients, load_right(other_first + place, Tiles::row));
-        if constexpr (of_keys)
-          multiply<Element>(of_second + 2 * c, probabilities, load_right(other_second + place, Tiles::row));
+        const int at = place + 16 * n * Tiles::row + 2 * c;
+        multiply<Element>(of_k + 2 * c, gradients, load_right(queries + at, Tiles::row));
+        multiply<Element>(of_v + 2 * c, probabilities, load_right(of_results + at, Tiles::row));
       }
     }
   }
-}
-
-/// A warp's 16 rows, times `scale`, to `to`, the first one; `count` are there.
-template <class Element, int dim>
-__device__ void write(const SumTile* sums, Element* to, std::int64_t stride, std::int64_t count,
-                      std::int64_t columns, float scale) {
-  LOCKSTEP_UNROLL
-  for (int c = 0; c < dim / 8; ++c) {
-    LOCKSTEP_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      const int r = SumTile::row(2 * half);
-      const int column = 8 * c + SumTile::column(0);
-      if (r >= count || column >= columns) continue;
-      *aligned_cast<std::uint32_t>(to + r * stride + column) =
-          narrow_pair<Element>(sums[c].at[2 * half] * scale, sums[c].at[2 * half + 1] * scale);
-    }
-  }
-}
-
-/// dq of Tiles::rows queries of one head, and the row sums of dy * y, which the keys' gradients read.
-template <class Element, int dim>
-__global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
-    gradients_of_queries(Dropout dropout, CudaHead h, AttentionInputs<Element> in, const Element* dy,
-                         const Element* y, const float* logsumexp, float* row_sums, Element* dq) {
-  using Tiles = TensorCoreTiles<dim>;
-  STATIC_SHARED(float, logs, Tiles::rows);
-  STATIC_SHARED(float, sums, Tiles::rows);
-  const int query = static_cast<int>(h.first_row<Tiles::rows>());
-  {
-    // Two threads for each row, 8 columns at a time in turns.
-    static_assert(Tiles::threads == 2 * Tiles::rows);
-    const int row = static_cast<int>(threadIdx.x) / 2;
-    const bool is_there = query + row < h.queries;
-    float sum = 0;
-    for (std::int64_t c = threadIdx.x % 2 * 8; is_there && c < h.dim; c += 16) {
-      const auto left = load<8>(dy + h.y_at(query + row) + c);
-      const auto right = load<8>(y + h.y_at(query + row) + c);
-      LOCKSTEP_UNROLL
-      for (int i = 0; i < 8; ++i) sum += left.at[i] * right.at[i];
-    }
-    sum += exchange(sum, 1);
-    if (threadIdx.x % 2 == 0) {
-      sums[row] = sum;
-      logs[row] = is_there ? logsumexp[h.row_at(query + row)] * log2_of_e : INFINITY;
-      if (is_there) row_sums[h.row_at(query + row)] = sum;
-    }
-  }
-  const Rules rules{dropout, in.mask, words_of_head(dropout, h, in.state), in.state != nullptr};
-  SumTile of_q[dim / 8];
-  add_gradients<Element, dim, false>(h, rules, queries_of(h, in.q, dy), keys_of(h, in.k, in.v), query,
-                                     static_cast<int>(rules.mask.begin_of_keys<Tiles::rows>(h, query)),
-                                     static_cast<int>(h.end_of_keys<Tiles::rows>(query)), nullptr, nullptr,
-                                     logs, sums, of_q, nullptr);
-  const std::int64_t at = query + threadIdx.x / 32 * 16;
-  write<Element, dim>(of_q, dq + h.q_at(at), h.q_row, h.queries - at, h.dim, h.scale);
-}
-
-/// dk and dv of Tiles::rows keys of one head.
-template <class Element, int dim>
-__global__ void __launch_bounds__(TensorCoreTiles<dim>::threads)
-    gradients_of_keys(Dropout dropout, CudaHead h, AttentionInputs<Element> in,
-                      AttentionGradientInputs<Element> of_y, Element* dk, Element* dv) {
-  using Tiles = TensorCoreTiles<dim>;
-  STATIC_SHARED(float, logs, Tiles::step);
-  STATIC_SHARED(float, sums, Tiles::step);
-  const int key = static_cast<int>(h.first_row<Tiles::rows>());
-  const Rules rules{dropout, in.mask, words_of_head(dropout, h, in.state), in.state != nullptr};
-  SumTile of_k[dim / 8];
-  SumTile of_v[dim / 8];
-  add_gradients<Element, dim, true>(h, rules, keys_of(h, in.k, in.v), queries_of(h, in.q, of_y.dy), key,
-                                    h.causal != 0 ? key : 0, static_cast<int>(h.queries), of_y.logsumexp,
-                                    of_y.row_sums, logs, sums, of_k, of_v);
-  const std::int64_t at = key + threadIdx.x / 32 * 16;
-  write<Element, dim>(of_k, dk + h.k_at(at), h.k_row, h.keys - at, h.dim, h.scale);
-  write<Element, dim>(of_v, dv + h.v_at(at), h.v_row, h.keys - at, h.dim, 1);
+  write<Element, dim>(of_k, dk + h.k_at(key), h.k_row, h.keys - key, h.dim, h.scale);
+  write<Element, dim>(of_v, dv + h.v_at(key), h.v_row, h.keys - key, h.dim, 1);
 }
 
 }  // namespace
@@ -221,9 +220,9 @@ KernelPtr prepare_on_tensor_cores(const AttentionBackward& backward, const Kerne
   const Types in = types_of(io.inputs);
   const AttentionSize s = op.size(TypeSpan(in).subspan(Op::q));
   const std::int64_t rows = s.samples * s.heads * s.queries;
-  return for_heads(io.inputs[Op::q].dtype, s.dim, [&]<class Element, int dim>() {
+  return for_heads(io.inputs[Op::q].dtype, s.dim, is_plain(op), [&]<class Element, int dim, bool plain>() {
     using Tiles = TensorCoreTiles<dim>;
-    const CudaHead of_queries(op, s, s.queries, Tiles::rows);
+    const CudaHead of_queries(op, s, s.queries, Tiles::own_queries);
     const CudaHead of_keys(op, s, s.keys, Tiles::rows);
     return tensor_core_kernel(
         io,
@@ -234,10 +233,10 @@ KernelPtr prepare_on_tensor_cores(const AttentionBackward& backward, const Kerne
                                                       .logsumexp = a.in(Op::logsumexp),
                                                       .row_sums = a.workspace<const float>()};
           const auto output = [&](std::size_t which) { return a.out<Element>(s.parts[which].tensor); };
-          launch(gradients_of_queries<Element, dim>, blocks_of(of_queries, s), Tiles::threads, 0, stream,
-                 op.dropout(), of_queries, forward, of_y.dy, a.in<Element>(Op::y), of_y.logsumexp,
+          launch(gradients_of_queries<Element, dim, plain>, blocks_of(of_queries, s), Tiles::threads, 0,
+                 stream, op.dropout(), of_queries, forward, of_y.dy, a.in<Element>(Op::y), of_y.logsumexp,
                  a.workspace<float>(), output(0));
-          launch(gradients_of_keys<Element, dim>, blocks_of(of_keys, s), Tiles::threads, 0, stream,
+          launch(gradients_of_keys<Element, dim, plain>, blocks_of(of_keys, s), Tiles::threads, 0, stream,
                  op.dropout(), of_keys, forward, of_y, output(1), output(2));
         },
         static_cast<std::size_t>(rows) * sizeof(float));

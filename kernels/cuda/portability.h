@@ -81,8 +81,11 @@ inline void declare_slice(const void*, std::size_t) {}
 namespace lockstep::kernels {
 
 using simgpu::aligned_cast;
+using simgpu::begin_copy;
+using simgpu::fast_exp2;
 using simgpu::load_tile;
 using simgpu::multiply_tiles;
+using simgpu::wait_for_copies;
 
 /// simgpu::LaunchExtent: a dim3 that knows the line of the launch.
 template <class... Parameters, class... Arguments>

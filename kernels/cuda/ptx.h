@@ -58,4 +58,32 @@ __device__ void load_tile(std::uint32_t (&words)[4], const uint4* tile, int row)
   }
 }
 
+/// Begins to copy 16 bytes from memory to shared memory or, where they are not there, to write zeros.
+/// From 8.0 on.
+__device__ inline void begin_copy(uint4* to, const uint4* from, bool is_there) {
+#if __CUDA_ARCH__ >= 800
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(address), "l"(from), "r"(is_there ? 16 : 0)
+               : "memory");
+#else
+  __trap();
+#endif
+}
+
+/// Waits for all copies that the thread has begun; others see them behind a barrier.
+__device__ inline void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+/// 2^x to 2 ulp, what is below the normal numbers as 0: one instruction.
+__device__ inline float fast_exp2(float x) {
+  float y = 0;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 }  // namespace lockstep::kernels
