@@ -125,9 +125,13 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
       if constexpr (!plain) {
         if (in.state != nullptr) {
           const Philox words = words_of_head(dropout, h, in.state);
-          each_score([&](float& p, int at, int of) {
-            if (p != 0) p *= drop_factor(dropout, words, at, of);
-          });
+          LOCKSTEP_UNROLL
+          for (int n = 0; n < Tiles::keys / 8; ++n) {
+            float factors[4];
+            drop_factors<false>(dropout, words, query + 16 * s, key + 8 * n, factors);
+            LOCKSTEP_UNROLL
+            for (int i = 0; i < 4; ++i) scores[s][n].at[i] *= factors[i];
+          }
         }
       }
       LOCKSTEP_UNROLL

@@ -82,6 +82,46 @@ __device__ bool all_see_all(const CudaHead& h, const CudaMask& mask, int query, 
          key + keys <= h.keys && (h.causal == 0 || key + keys <= query + 1);
 }
 
+/// A word of a Philox block by a number that is not known before: an array would lie in memory.
+__device__ inline std::uint32_t word_of(const PhiloxCounter& four, int at) {
+  const std::uint32_t low = at % 2 == 0 ? four[0] : four[1];
+  const std::uint32_t high = at % 2 == 0 ? four[2] : four[3];
+  return at < 2 ? low : high;
+}
+
+/// What dropout multiplies a lane's four pairs of a tile by, whose first query and key these are; rows are
+/// queries, or keys. A block of four words is for four keys of a query, which several lanes have: each draws
+/// one, and they exchange words. All lanes of the warp take part.
+template <bool rows_are_keys>
+__device__ void drop_factors(const Dropout& dropout, const Philox& words, int query, int key,
+                             float (&factors)[4]) {
+  constexpr int others = rows_are_keys ? 4 : 2;
+  constexpr int distance = rows_are_keys ? 4 : 1;  // in lanes
+  const int mine = static_cast<int>(threadIdx.x) / distance % others;
+  const int row = SumTile::row(rows_are_keys ? mine : 2 * mine);
+  const int column = SumTile::column(rows_are_keys ? mine : 0);
+  const PhiloxCounter four = words.block(
+      dropout_block(query + (rows_are_keys ? column : row), (key + (rows_are_keys ? row : column)) / 4));
+  std::uint32_t got[4];
+  LOCKSTEP_UNROLL
+  for (int other = 0; other < others; ++other) {
+    const int its = mine ^ other;
+    if constexpr (rows_are_keys) {
+      got[other] = __shfl_xor_sync(0xffffffffU, word_of(four, its), distance * other);
+    } else {
+      got[2 * other] = __shfl_xor_sync(0xffffffffU, word_of(four, 2 * its), distance * other);
+      got[2 * other + 1] = __shfl_xor_sync(0xffffffffU, word_of(four, 2 * its + 1), distance * other);
+    }
+  }
+  LOCKSTEP_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const int from = rows_are_keys ? i ^ mine : 2 * (i / 2 ^ mine) + i % 2;
+    const std::uint32_t low = from % 2 == 0 ? got[0] : got[1];
+    const std::uint32_t high = from % 2 == 0 ? got[2] : got[3];
+    factors[i] = (from < 2 ? low : high) < dropout.threshold() ? 0.0F : dropout.scale();
+  }
+}
+
 inline bool is_plain(const Attention& op) {
   return op.p == 0 && !op.masked && !op.documents;
 }

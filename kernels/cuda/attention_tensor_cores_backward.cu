@@ -84,12 +84,9 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, TensorCoreTiles
     for (int s = 0; s < strips; ++s) {
       LOCKSTEP_UNROLL
       for (int n = 0; n < Tiles::step / 8; ++n) {
-        LOCKSTEP_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          turn_to_gradients<plain>(h, rules, all, logs[s][i / 2], sums[s][i / 2],
-                                   query + 16 * s + SumTile::row(i), key + 8 * n + SumTile::column(i),
-                                   scores[s][n].at[i], products[s][n].at[i]);
-        }
+        turn_to_gradients<plain, false>(
+            h, rules, all, query + 16 * s, key + 8 * n, [&](int i) { return logs[s][i / 2]; },
+            [&](int i) { return sums[s][i / 2]; }, scores[s][n], products[s][n]);
       }
       LOCKSTEP_UNROLL
       for (int n = 0; n < Tiles::step / 16; ++n)
@@ -189,12 +186,10 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
     const bool all = all_see_all<plain>(h, in.mask, query, Tiles::step, key, 16);
     LOCKSTEP_UNROLL
     for (int n = 0; n < Tiles::step / 8; ++n) {
-      LOCKSTEP_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const int column = 8 * n + SumTile::column(i);
-        turn_to_gradients<plain>(h, rules, all, log[column], sum[column], query + column,
-                                 key + SumTile::row(i), scores[n].at[i], products[n].at[i]);
-      }
+      const auto place_of = [&](int i) { return 8 * n + SumTile::column(i); };
+      turn_to_gradients<plain, true>(
+          h, rules, all, query + 8 * n, key, [&](int i) { return log[place_of(i)]; },
+          [&](int i) { return sum[place_of(i)]; }, scores[n], products[n]);
     }
     LOCKSTEP_UNROLL
     for (int n = 0; n < Tiles::step / 16; ++n) {

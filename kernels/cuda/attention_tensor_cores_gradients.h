@@ -29,17 +29,25 @@ struct Rules {
   bool drops;
 };
 
-/// Of a pair, a probability and the gradient of its score, from the score and dy v^T. `log`, a power of 2,
-/// and `row_sum` are those of the query.
-template <bool plain>
-__device__ void turn_to_gradients(const CudaHead& h, const Rules& rules, bool all, float log, float row_sum,
-                                  int query, int key, float& score, float& product) {
-  const bool seen = all || sees<plain>(h, rules.mask, query, key);
-  const float p = seen ? fast_exp2(score * (h.scale * log2_of_e) - log) : 0.0F;
-  const float factor =
-      plain || !rules.drops || p == 0 ? 1.0F : drop_factor(rules.dropout, rules.words, query, key);
-  score = p * factor;
-  product = p * (factor * product - row_sum);
+/// Of a lane's four pairs, probabilities and gradients of scores, from the scores and dy v^T. `query` and
+/// `key` are the tile's first; `log(i)`, a power of 2, and `row_sum(i)` are those of pair i's query.
+template <bool plain, bool rows_are_keys, class Log, class RowSum>
+__device__ void turn_to_gradients(const CudaHead& h, const Rules& rules, bool all, int query, int key,
+                                  Log log, RowSum row_sum, SumTile& scores, SumTile& products) {
+  float factors[4] = {1, 1, 1, 1};
+  if constexpr (!plain) {
+    if (rules.drops) drop_factors<rows_are_keys>(rules.dropout, rules.words, query, key, factors);
+  }
+  LOCKSTEP_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const int row = SumTile::row(i);
+    const int column = SumTile::column(i);
+    const bool seen = all || sees<plain>(h, rules.mask, query + (rows_are_keys ? column : row),
+                                         key + (rows_are_keys ? row : column));
+    const float p = seen ? fast_exp2(scores.at[i] * (h.scale * log2_of_e) - log(i)) : 0.0F;
+    scores.at[i] = p * factors[i];
+    products.at[i] = p * (factors[i] * products.at[i] - row_sum(i));
+  }
 }
 
 /// A warp's 16 rows, times `scale`, to `to`, the first one; `count` are there.
