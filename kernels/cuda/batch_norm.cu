@@ -12,8 +12,9 @@ namespace {
 
 /// `residual` may be null.
 template <Following known, class Rows, class Element>
-__global__ void normalise_rows(Rows rows, RowWalk walk, Following function, float eps, const Element* x,
-                               Affines affines, const Element* residual, Element* y) {
+__global__ void __launch_bounds__(walking_block, walking_blocks)
+    normalise_rows(Rows rows, RowWalk walk, Following function, float eps, const Element* x, Affines affines,
+                   const Element* residual, Element* y) {
   using Packed = Pack<Element, Rows::width>;
   const std::int64_t column = walk.column();
   if (column >= walk.columns) return;
@@ -75,8 +76,14 @@ struct BatchSums {
   __device__ float share(std::int64_t channels, std::int64_t count) const {
     return 1 / (moments == nullptr ? static_cast<float>(count) : static_cast<float>(moments[2 * channels]));
   }
-  __device__ float at(std::int64_t i) const {
-    return total == nullptr ? sums[i] : static_cast<float>(total[i]);
+  /// `count` of them from that one on, a multiple of `count`.
+  template <int count>
+  __device__ Floats<count> from(std::int64_t first) const {
+    if (total == nullptr) return load<count>(sums + first);
+    Floats<count> of;
+    LOCKSTEP_UNROLL
+    for (int k = 0; k < count; ++k) of.at[k] = static_cast<float>(total[first + k]);
+    return of;
   }
 };
 
@@ -85,9 +92,10 @@ struct BatchNormGradients {
   Element* dx;
   float *dweight, *dbias;
 
-  __device__ void set_channel(std::int64_t channel, std::int64_t channels, const float* sums) const {
-    dbias[channel] = sums[channel];
-    dweight[channel] = sums[channels + channel];
+  template <int count>
+  __device__ void set_channels(std::int64_t first, std::int64_t channels, const float* sums) const {
+    store(dbias + first, load<count>(sums + first));
+    store(dweight + first, load<count>(sums + channels + first));
   }
 };
 
@@ -97,9 +105,8 @@ struct InputGradient {
   float shift, slope;
 
   InputGradient() = default;
-  __device__ InputGradient(const Affine& of, const BatchSums& batch, std::int64_t channel,
-                           std::int64_t channels, float share)
-      : affine(of), shift(batch.at(channel) * share), slope(batch.at(channels + channel) * share * of.rstd) {}
+  __device__ InputGradient(const Affine& of, float of_bias, float of_weight, float share)
+      : affine(of), shift(of_bias * share), slope(of_weight * share * of.rstd) {}
   __device__ float operator()(Following function, float x, float dy) const {
     const float g = gradient_of(function, affine(x), dy);
     return affine.scale * (g - shift - (x - affine.mean) * slope);
@@ -107,10 +114,10 @@ struct InputGradient {
 };
 
 template <Following known, class Rows, class Element>
-__global__ void gradient_of_rows(Rows rows, RowWalk walk, std::int64_t channels, std::int64_t count,
-                                 std::int64_t samples, Following function, float eps,
-                                 BatchNormGradientInputs<Element> from, BatchSums batch,
-                                 BatchNormGradients<Element> gradients) {
+__global__ void __launch_bounds__(walking_block, walking_blocks)
+    gradient_of_rows(Rows rows, RowWalk walk, std::int64_t channels, std::int64_t count, std::int64_t samples,
+                     Following function, float eps, BatchNormGradientInputs<Element> from, BatchSums batch,
+                     BatchNormGradients<Element> gradients) {
   using Packed = Pack<Element, Rows::width>;
   struct Both {
     Packed x, dy;
@@ -120,12 +127,11 @@ __global__ void gradient_of_rows(Rows rows, RowWalk walk, std::int64_t channels,
   const std::int64_t channel = rows.channel(column);
   const float share = batch.share(channels, count);
   const auto affines = from.affines.template from<Rows::channels>(channel, eps);
+  const auto of_bias = batch.from<Rows::channels>(channel);
+  const auto of_weight = batch.from<Rows::channels>(channels + channel);
   InputGradient of[Rows::channels];
   LOCKSTEP_UNROLL
-  for (int k = 0; k < Rows::channels; ++k) {
-    of[k] = {affines.at[k], batch, channel + k, channels, share};
-    if (blockIdx.y == 0 && threadIdx.y == 0) gradients.set_channel(channel + k, channels, batch.sums);
-  }
+  for (int k = 0; k < Rows::channels; ++k) of[k] = {affines.at[k], of_bias.at[k], of_weight.at[k], share};
   const std::int64_t padding = valid_elements(walk.rows, batch.state, samples);
   const Packed* const x = aligned_cast<const Packed>(from.x) + column;
   const Packed* const dy = aligned_cast<const Packed>(from.dy) + column;
@@ -144,6 +150,8 @@ __global__ void gradient_of_rows(Rows rows, RowWalk walk, std::int64_t channels,
         }
         dx[row * walk.columns] = values.dy;
       });
+  if (blockIdx.y == 0 && threadIdx.y == 0)
+    gradients.template set_channels<Rows::channels>(channel, channels, batch.sums);
 }
 
 /// For tensors without such rows.
@@ -155,10 +163,11 @@ __global__ void gradient_of_input(Images<Index> images, std::int64_t samples, Fo
   const std::int64_t padding = valid_elements(elements, batch.state, samples);
   const float share = batch.share(images.channels, images.count);
   for (std::int64_t c = first_item(); c < images.channels; c += item_stride())
-    gradients.set_channel(c, images.channels, batch.sums);
+    gradients.template set_channels<1>(c, images.channels, batch.sums);
   for (std::int64_t i = first_item(); i < elements; i += item_stride()) {
     const Index c = images.channel_at(static_cast<Index>(i));
-    const InputGradient of(from.affines.at(c, eps), batch, c, images.channels, share);
+    const InputGradient of(from.affines.at(c, eps), batch.from<1>(c).at[0],
+                           batch.from<1>(images.channels + c).at[0], share);
     const float of_x = of(function, widen(from.x[i]), widen(from.dy[i]));
     gradients.dx[i] = narrow<Element>(i < padding ? of_x : 0);
   }

@@ -30,8 +30,9 @@ struct ChunkMoments {
 };
 
 template <class Rows, class Element>
-__global__ void moments_of_rows(RowWalk walk, const StepState* state, std::int64_t samples, const Element* x,
-                                float* partials) {
+__global__ void __launch_bounds__(walking_block, walking_blocks)
+    moments_of_rows(RowWalk walk, const StepState* state, std::int64_t samples, const Element* x,
+                    float* partials) {
   constexpr int width = Rows::width;
   using Packed = Pack<Element, width>;
   const std::int64_t end = walk.end(valid_elements(walk.rows, state, samples));
@@ -39,13 +40,13 @@ __global__ void moments_of_rows(RowWalk walk, const StepState* state, std::int64
   auto squares = Floats<width>::all(0);
   if (walk.column() < walk.columns) {
     const Packed* const from = aligned_cast<const Packed>(x) + walk.column();
-    const Packed shift = from[walk.begin() * walk.columns];
+    const auto shift = load<width>(x + (walk.begin() * walk.columns + walk.column()) * width);
     walk.run<4>(
         end, [&](std::int64_t row) { return from[row * walk.columns]; },
         [&](std::int64_t, const Packed& values) {
           LOCKSTEP_UNROLL
           for (int k = 0; k < width; ++k) {
-            const float distance = widen(values.at[k]) - widen(shift.at[k]);
+            const float distance = widen(values.at[k]) - shift.at[k];
             total.at[k] += distance;
             squares.at[k] += distance * distance;
           }

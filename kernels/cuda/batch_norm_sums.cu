@@ -12,8 +12,9 @@ namespace lockstep::kernels {
 namespace {
 
 template <Following known, class Rows, class Element>
-__global__ void sums_of_rows(RowWalk walk, Following function, float eps,
-                             BatchNormGradientInputs<Element> from, float* partials) {
+__global__ void __launch_bounds__(walking_block, walking_blocks)
+    sums_of_rows(RowWalk walk, Following function, float eps, BatchNormGradientInputs<Element> from,
+                 float* partials) {
   constexpr int width = Rows::width;
   using Packed = Pack<Element, width>;
   struct Both {

@@ -49,6 +49,9 @@ struct RowWalk {
 };
 
 inline constexpr int walking_block = 256;
+/// Of a multiprocessor at least. So many have enough loads in flight, and leave the compiler registers to
+/// keep all of a thread's before it computes.
+inline constexpr int walking_blocks = 3;
 
 /// A walk, and its blocks and threads.
 struct WalkGrid {
