@@ -30,7 +30,7 @@ struct ChunkMoments {
 };
 
 template <class Rows, class Element>
-__global__ void __launch_bounds__(walking_block, walking_blocks)
+__global__ void __launch_bounds__(walking_block, walking_blocks(1))
     moments_of_rows(RowWalk walk, const StepState* state, std::int64_t samples, const Element* x,
                     float* partials) {
   constexpr int width = Rows::width;
@@ -72,14 +72,19 @@ __global__ void moments_of_chunk(Images<Index> images, Index chunk, const StepSt
   const float shift = is_there ? widen(x[images.at(share.channel, begin)]) : 0;
   float total = 0;
   float squares = 0;
-  for (Index i = begin + share.first * width; is_there && i < end; i += share.step * width) {
-    const auto values = load<width>(x + images.at(share.channel, i));
-    for (int k = 0; k < width; ++k) {
-      const float distance = values.at[k] - shift;
-      total += distance;
-      squares += distance * distance;
-    }
-  }
+  for_rows<4>(
+      begin + share.first * width, is_there ? end : 0, share.step * width,
+      [&](std::int64_t i) {
+        return *aligned_cast<const Pack<Element, width>>(x + images.at(share.channel, static_cast<Index>(i)));
+      },
+      [&](std::int64_t, const Pack<Element, width>& values) {
+        LOCKSTEP_UNROLL
+        for (int k = 0; k < width; ++k) {
+          const float distance = widen(values.at[k]) - shift;
+          total += distance;
+          squares += distance * distance;
+        }
+      });
   total = sum_of_share<side_by_side>(total);
   squares = sum_of_share<side_by_side>(squares);
   if (!is_there || share.first != 0) return;

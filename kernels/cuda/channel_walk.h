@@ -49,9 +49,11 @@ struct RowWalk {
 };
 
 inline constexpr int walking_block = 256;
-/// Of a multiprocessor at least. So many have enough loads in flight, and leave the compiler registers to
-/// keep all of a thread's before it computes.
-inline constexpr int walking_blocks = 3;
+/// Of a multiprocessor at least, by the tensors that a kernel reads. So many have enough loads in flight, and
+/// leave the compiler registers to keep all of a thread's before it computes.
+constexpr int walking_blocks(int operands) {
+  return operands == 1 ? 4 : 3;
+}
 
 /// A walk, and its blocks and threads.
 struct WalkGrid {
