@@ -4,6 +4,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/batch_norm.h"
+#include "kernels/cuda/channel_walk.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/portability.h"
 #include "kernels/kernel.h"
@@ -38,6 +39,13 @@ __device__ inline std::int64_t valid_elements(std::int64_t elements, const StepS
 /// What follows in the pass, by number; `none` without.
 using Following = int;
 constexpr Following none = -1;
+/// Kernels are compiled for those that are frequent, and for `any`, which they learn when they are launched.
+constexpr Following any = -2;
+
+template <Following known>
+__device__ Following chosen(Following function) {
+  return known == any ? function : known;
+}
 
 __device__ inline float value_of(Following function, float z) {
   if (function == none) return z;
@@ -72,9 +80,15 @@ __device__ inline float gradient_of(Following function, float z, float dy) {
 struct Affine {
   float mean, rstd, scale, bias;
 
+  Affine() = default;
   __device__ Affine(float of_mean, float variance, float weight, float of_bias, float eps)
       : mean(of_mean), rstd(CudaMath::rsqrt(variance + eps)), scale(rstd * weight), bias(of_bias) {}
   __device__ float operator()(float x) const { return (x - mean) * scale + bias; }
+};
+
+template <int count>
+struct NeighbouringAffines {
+  Affine at[count];
 };
 
 /// The tensors of channels, (C) of f32.
@@ -84,6 +98,19 @@ struct Affines {
   template <class Index>
   __device__ Affine at(Index channel, float eps) const {
     return {mean[channel], variance[channel], weight[channel], bias[channel], eps};
+  }
+  /// Of `count` channels from that one on, a multiple of `count`.
+  template <int count>
+  __device__ NeighbouringAffines<count> from(std::int64_t channel, float eps) const {
+    const auto means = load<count>(mean + channel);
+    const auto variances = load<count>(variance + channel);
+    const auto weights = load<count>(weight + channel);
+    const auto biases = load<count>(bias + channel);
+    NeighbouringAffines<count> of;
+    LOCKSTEP_UNROLL
+    for (int k = 0; k < count; ++k)
+      of.at[k] = Affine(means.at[k], variances.at[k], weights.at[k], biases.at[k], eps);
+    return of;
   }
 };
 
@@ -109,6 +136,61 @@ BatchNormGradientInputs<Element> gradient_inputs_of(const Addresses& a) {
 
 inline Following number_of(const FollowingFunction& then) {
   return then.is_there ? static_cast<Following>(then.function) : none;
+}
+
+/// `make.operator()<known>()`, where `known` may be `any`.
+template <class Make>
+KernelPtr with_following(const FollowingFunction& then, Make make) {
+  constexpr auto relu = static_cast<Following>(PointwiseFunction::relu);
+  const Following function = number_of(then);
+  if (function == none) return make.template operator()<none>();
+  return function == relu ? make.template operator()<relu>() : make.template operator()<any>();
+}
+
+/// Loads of a thread that are in flight at a time, of so many operands. The code of an unknown function is
+/// long, and repeated for each of them.
+constexpr int loads_together(Following known, int operands) {
+  return known == any ? 1 : 4 / operands;
+}
+
+/// A tensor as rows of packs: of channels side by side, or, where `channels` is 1, of one channel's pixels.
+/// Rows are pixels, or images.
+template <class ElementType, int of_pack>
+struct PackedRows {
+  using Element = ElementType;
+  static constexpr int width = pack_width<Element>;
+  static constexpr int channels = of_pack;  ///< of a pack
+
+  std::int64_t rows, columns;
+  std::int64_t columns_of_channel;  ///< where a pack has one
+
+  __device__ std::int64_t channel(std::int64_t column) const {
+    return channels == 1 ? column / columns_of_channel : column * channels;
+  }
+};
+
+/// `make(PackedRows)` for x with channels side by side; null where packs would lie across pixels' ends.
+template <class Make>
+KernelPtr with_rows_of_pixels(const TensorDesc& x, Make make) {
+  const ChannelView view = channel_view(x);
+  return with_element(x.dtype, [&]<class Element>(Element*) -> KernelPtr {
+    constexpr int width = pack_width<Element>;
+    const bool is_side_by_side = view.groups == 1 && view.lanes == view.channels;
+    if (!is_side_by_side || view.channels % width != 0 || view.elements() == 0) return nullptr;
+    return make(PackedRows<Element, width>{view.elements_of_channel(), view.channels / width, 0});
+  });
+}
+
+/// The same, and for x with the pixels of a channel side by side.
+template <class Make>
+KernelPtr with_packed_rows(const TensorDesc& x, Make make) {
+  if (KernelPtr of_pixels = with_rows_of_pixels(x, make)) return of_pixels;
+  const ChannelView view = channel_view(x);
+  return with_element(x.dtype, [&]<class Element>(Element*) -> KernelPtr {
+    const std::int64_t of_channel = view.pixels / pack_width<Element>;
+    if (view.lanes != 1 || view.pixels % pack_width<Element> != 0 || view.elements() == 0) return nullptr;
+    return make(PackedRows<Element, 1>{view.images, view.channels * of_channel, of_channel});
+  });
 }
 
 /// `make.operator()<Element, Index>(images)` for the elements of x, with the narrowest index.

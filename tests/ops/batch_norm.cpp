@@ -77,7 +77,12 @@ TEST_CASE("batch_norm") {
            .layer = norm,
            .reference = reference,
            .operands = {"x", "weight", "bias"},
-           .shapes = {{{3, 5, 7, 9}}, {{2, 1, 5, 7}}, {{33, 24, 1, 1}}, {{5, 16, 3, 3}}, {{2, 3, 40, 40}}},
+           .shapes = {{{3, 5, 7, 9}},
+                      {{2, 1, 5, 7}},
+                      {{33, 24, 1, 1}},
+                      {{5, 16, 3, 3}},
+                      {{3, 5, 4, 6}},
+                      {{2, 3, 40, 40}}},
            .tolerance = tolerance,
            .dtypes = {DType::f32, DType::bf16, DType::f16}});
 }
@@ -87,7 +92,7 @@ TEST_CASE("batch_norm of rows") {
            .layer = norm,
            .reference = reference,
            .operands = {"x", "weight", "bias"},
-           .shapes = {{{33, 17}}, {{40, 1}}, {{67, 130}}},
+           .shapes = {{{33, 16}}, {{33, 17}}, {{40, 1}}, {{67, 130}}, {{70, 264}}},
            .tolerance = tolerance});
 }
 
@@ -105,7 +110,7 @@ TEST_CASE("batch_norm and tanh in one pass") {
            .layer = [](const std::vector<Tensor>& in) { return tanh(batch_norm2d(in[0], "norm")); },
            .reference = reference_tanh,
            .operands = {"x", "weight", "bias"},
-           .shapes = {{{3, 18, 5, 7}}},
+           .shapes = {{{3, 18, 5, 7}}, {{33, 24, 1, 1}}, {{3, 5, 4, 4}}},
            .tolerance = tolerance,
            .dtypes = {DType::f32, DType::bf16, DType::f16}});
 }
@@ -115,7 +120,9 @@ TEST_CASE("batch_norm and a residual in one pass") {
            .layer = [](const std::vector<Tensor>& in) { return add(batch_norm2d(in[0], "norm"), in[1]); },
            .reference = reference_residual,
            .operands = {"x", "residual", "weight", "bias"},
-           .shapes = {{{3, 18, 5, 7}, {3, 18, 5, 7}}},
+           .shapes = {{{3, 18, 5, 7}, {3, 18, 5, 7}},
+                      {{33, 24, 1, 1}, {33, 24, 1, 1}},
+                      {{9, 5, 4, 4}, {9, 5, 4, 4}}},
            .tolerance = tolerance,
            .dtypes = {DType::f32, DType::bf16, DType::f16}});
 }
