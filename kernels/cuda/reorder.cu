@@ -9,6 +9,7 @@
 #include "kernels/base/error.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/grid.h"
+#include "kernels/cuda/reorder_strided.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -127,6 +128,7 @@ void choose_layouts(Cuda, const Reorder&, KernelIo& io) {
 }
 
 KernelPtr prepare(Cuda, const Reorder&, const KernelIo& io) {
+  if (KernelPtr strided = strided_reorder_kernel(io)) return strided;
   switch (size_of(io.inputs[Reorder::x].dtype)) {
     case 1:
       return reorder_kernel<std::uint8_t>(io);
