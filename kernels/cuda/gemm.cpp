@@ -98,8 +98,8 @@ class CublasGemm : public Gemm {
     set(product_, CUBLASLT_MATMUL_DESC_TRANSA, spec.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(product_, CUBLASLT_MATMUL_DESC_TRANSB, spec.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(product_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(spec));
-    // The choice of an algorithm looks at the vector's alignment; its address comes with the launch. A product
-    // that has an address and no use for it is refused.
+    // The choice of an algorithm looks at the vector's alignment; its address comes with the launch. A
+    // product that has an address and no use for it is refused.
     if (has_vector(spec.epilogue)) {
       set(product_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, std::int32_t{type_of(spec.result)});
       set(product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, std::uintptr_t{alignment});

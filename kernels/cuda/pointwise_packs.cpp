@@ -5,24 +5,12 @@
 #include <limits>
 
 namespace lockstep::kernels {
-namespace {
-
-/// Whether the output lies in the order of the walk, without gaps.
-bool is_dense(const PointwiseWalk& walk) {
-  std::int64_t stride = 1;
-  for (std::size_t axis = walk.axes; axis-- > 0; stride *= walk.extents[axis]) {
-    if (walk.out_strides[axis] != stride) return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 std::optional<Packs> Packs::of(const PointwiseWalk& walk, std::size_t inputs, std::int64_t lanes) {
   const std::size_t inner = walk.axes - 1;
   const std::int64_t count = walk.elements() / lanes;
   const bool fits = walk.axes == 1 || walk.extents[inner] % lanes == 0;
-  if (count == 0 || count > std::numeric_limits<std::int32_t>::max() || !fits || !is_dense(walk)) return {};
+  if (count == 0 || count > std::numeric_limits<std::int32_t>::max() || !fits) return {};
   Packs packs;
   packs.lanes_ = lanes;
   packs.packs_ = static_cast<std::uint32_t>(count);

@@ -15,8 +15,8 @@
 /// Chains over packs of 16 bytes, each a run of the output.
 namespace lockstep::kernels {
 
-/// A walk over packs of the output, which has no gaps: axis 0 is the innermost. Strides of inputs are in
-/// packs; of one that repeats an element along axis 0 (a splat) in elements.
+/// A walk over packs of the output, which lies in its order without gaps: axis 0 is the innermost. Strides of
+/// inputs are in packs; of one that repeats an element along axis 0 (a splat) in elements.
 template <int inputs>
 struct PackWalk {
   std::uint32_t packs;

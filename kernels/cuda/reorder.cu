@@ -129,16 +129,8 @@ void choose_layouts(Cuda, const Reorder&, KernelIo& io) {
 
 KernelPtr prepare(Cuda, const Reorder&, const KernelIo& io) {
   if (KernelPtr strided = strided_reorder_kernel(io)) return strided;
-  switch (size_of(io.inputs[Reorder::x].dtype)) {
-    case 1:
-      return reorder_kernel<std::uint8_t>(io);
-    case 2:
-      return reorder_kernel<std::uint16_t>(io);
-    case 4:
-      return reorder_kernel<std::uint32_t>(io);
-    default:
-      return reorder_kernel<std::uint64_t>(io);
-  }
+  return with_bits(size_of(io.inputs[Reorder::x].dtype),
+                   [&]<class Element>(Element) { return reorder_kernel<Element>(io); });
 }
 
 }  // namespace lockstep::kernels

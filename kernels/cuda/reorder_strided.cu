@@ -79,21 +79,17 @@ __global__ void reorder_strided(StridedWalk walk, const Element* x, Element* y) 
   }
 }
 
-struct Axis {
-  std::int64_t inside, extent, x_stride, y_stride;
-};
-
 /// y's innermost axis first. Axes that follow each other without a gap in both are one.
-std::vector<Axis> joined_axes(const Shape& shape, const Layout& x, const Layout& y) {
-  std::vector<Axis> axes;
+std::vector<StridedAxis> joined_axes(const Shape& shape, const Layout& x, const Layout& y) {
+  std::vector<StridedAxis> axes;
   for (std::size_t dim = 0; dim < shape.rank(); ++dim) {
     if (y.padded[dim] != 1) axes.push_back({shape[dim], y.padded[dim], x.strides[dim], y.strides[dim]});
   }
-  std::ranges::stable_sort(axes, {}, &Axis::y_stride);
-  std::vector<Axis> joined;
-  for (const Axis& axis : axes) {
+  std::ranges::stable_sort(axes, {}, &StridedAxis::y_stride);
+  std::vector<StridedAxis> joined;
+  for (const StridedAxis& axis : axes) {
     if (!joined.empty()) {
-      Axis& inner = joined.back();
+      StridedAxis& inner = joined.back();
       const bool follows = axis.x_stride == inner.x_stride * inner.extent &&
                            axis.y_stride == inner.y_stride * inner.extent && inner.inside == inner.extent;
       if (follows) {
@@ -109,13 +105,13 @@ std::vector<Axis> joined_axes(const Shape& shape, const Layout& x, const Layout&
 }
 
 /// Whether y is made of runs of so many elements.
-bool fits_packs(const std::vector<Axis>& axes, std::int64_t lanes) {
+bool fits_packs(const std::vector<StridedAxis>& axes, std::int64_t lanes) {
   return axes[0].y_stride == 1 && axes[0].extent % lanes == 0 &&
          std::all_of(axes.begin() + 1, axes.end(),
-                     [&](const Axis& axis) { return axis.y_stride % lanes == 0; });
+                     [&](const StridedAxis& axis) { return axis.y_stride % lanes == 0; });
 }
 
-StridedWalk walk_of(const std::vector<Axis>& axes, std::int64_t lanes) {
+StridedWalk walk_of(const std::vector<StridedAxis>& axes, std::int64_t lanes) {
   const auto narrow = [](std::int64_t number) { return static_cast<std::uint32_t>(number); };
   StridedWalk walk{.packs = 1, .axes = narrow(static_cast<std::int64_t>(axes.size()))};
   bool reads_packs = axes[0].x_stride == 1 && axes[0].inside % lanes == 0;
@@ -133,7 +129,7 @@ StridedWalk walk_of(const std::vector<Axis>& axes, std::int64_t lanes) {
 }
 
 template <class Element, int lanes, int packs_of_a_thread>
-KernelPtr kernel_of(const KernelIo& io, const std::vector<Axis>& axes) {
+KernelPtr kernel_of(const KernelIo& io, const std::vector<StridedAxis>& axes) {
   const StridedWalk walk = walk_of(axes, lanes);
   return cuda_kernel(io, [walk, s = spread(parts_of(std::int64_t{walk.packs}, packs_of_a_thread))](
                              const Addresses& a, cudaStream_t stream) {
@@ -143,7 +139,7 @@ KernelPtr kernel_of(const KernelIo& io, const std::vector<Axis>& axes) {
 }
 
 template <class Element>
-KernelPtr kernel_of(const KernelIo& io, const std::vector<Axis>& axes) {
+KernelPtr kernel_of(const KernelIo& io, const std::vector<StridedAxis>& axes) {
   constexpr int lanes = 16 / sizeof(Element);
   return fits_packs(axes, lanes) ? kernel_of<Element, lanes, 2>(io, axes)
                                  : kernel_of<Element, 1, 4>(io, axes);
@@ -158,18 +154,10 @@ KernelPtr strided_reorder_kernel(const KernelIo& io) {
   const std::int64_t items = to.padded.elements();
   const bool fits = std::max({from.span(), to.span(), items}) <= std::numeric_limits<std::int32_t>::max();
   if (!from.blocks.empty() || !to.blocks.empty() || !fits || items == 0) return nullptr;
-  const std::vector<Axis> axes = joined_axes(x.shape, from, to);
+  const std::vector<StridedAxis> axes = joined_axes(x.shape, from, to);
   if (axes.size() > most_axes) return nullptr;
-  switch (size_of(x.dtype)) {
-    case 1:
-      return kernel_of<std::uint8_t>(io, axes);
-    case 2:
-      return kernel_of<std::uint16_t>(io, axes);
-    case 4:
-      return kernel_of<std::uint32_t>(io, axes);
-    default:
-      return kernel_of<std::uint64_t>(io, axes);
-  }
+  if (KernelPtr tiled = tiled_reorder_kernel(io, axes)) return tiled;
+  return with_bits(size_of(x.dtype), [&]<class Element>(Element) { return kernel_of<Element>(io, axes); });
 }
 
 }  // namespace lockstep::kernels

@@ -130,7 +130,8 @@ TEST_CASE("GradScaler's scale begins as the step says, and then stays as the dev
 
 TEST_CASE("bias corrections are PyTorch's, made in double of the count of updates") {
   const BeginStep spec{.beta1 = 0.9, .beta2 = 0.999};
-  // CUDA's pow is off by two units of its result at most (CUDA C++ Programming Guide, table of double's functions).
+  // CUDA's pow is off by two units of its result at most (CUDA C++ Programming Guide, table of double's
+  // functions).
   const double error = device().is_cpu() ? 0 : 0x1p-51;
   for (const std::int64_t step : {1, 2, 10, 1000, 100000}) {
     const auto power = static_cast<double>(step);
