@@ -5,55 +5,34 @@
 #include <limits>
 
 #include "kernels/cuda/cuda_kernel.h"
-#include "kernels/cuda/elements.h"
 #include "kernels/cuda/grid.h"
-#include "kernels/pointwise_functions.h"
+#include "kernels/cuda/pointwise_packs.h"
 
 namespace lockstep::kernels {
 namespace {
 
 using Part = PointwisePart;
 
-template <class Function, Part part>
-struct Unary {
-  __device__ float operator()(float x) const { return Function::template value<CudaMath>(x); }
-  __device__ float operator()(float of, float dy) const {
-    return Function::template gradient<CudaMath>(of, dy);
-  }
-};
-
-template <class Function, Part part>
-struct Binary {
-  __device__ float operator()(float a, float b) const { return Function::template value<CudaMath>(a, b); }
-  __device__ float operator()(float a, float b, float dy) const {
-    if constexpr (part == Part::gradient) return Function::template gradient_a<CudaMath>(a, b, dy);
-    return Function::template gradient_b<CudaMath>(a, b, dy);
-  }
-};
-
-/// One step over flat tensors, four elements at a time.
+/// One step over flat tensors, 16 bytes of each at a time.
 template <class Step, class Element, class... Operands>
 __global__ void map(Step step, std::int64_t n, Element* y, const Operands*... operands) {
-  const std::int64_t whole = n / 4;
+  constexpr int lanes = pack_lanes<Element>;
+  const std::int64_t whole = n / lanes;
   for (std::int64_t i = first_item(); i < whole; i += item_stride()) {
-    const auto compute = [&](const auto&... four) {
-      Four<Element> result;
-      for (int k = 0; k < 4; ++k) result.at[k] = narrow<Element>(step(widen(four.at[k])...));
-      aligned_cast<Four<Element>>(y)[i] = result;
-    };
-    compute(aligned_cast<const Four<Operands>>(operands)[i]...);
+    store(y + lanes * i, in_lanes<lanes>(step, load<lanes>(operands + lanes * i)...));
   }
-  for (std::int64_t i = 4 * whole + first_item(); i < n; i += item_stride()) {
+  for (std::int64_t i = lanes * whole + first_item(); i < n; i += item_stride()) {
     y[i] = narrow<Element>(step(widen(operands[i])...));
   }
 }
 
 template <class Element, class Step, std::size_t... operand>
 KernelPtr map_kernel(const KernelIo& io, std::int64_t n, Step step, std::index_sequence<operand...>) {
-  return cuda_kernel(io, [=, s = spread(parts_of(n, 4))](const Addresses& a, cudaStream_t stream) {
-    launch(map<Step, Element, decltype(static_cast<void>(operand), Element())...>, s.blocks, s.threads, 0,
-           stream, step, n, a.out<Element>(0), a.in<Element>(operand)...);
-  });
+  return cuda_kernel(
+      io, [=, s = spread(parts_of(n, pack_lanes<Element>))](const Addresses& a, cudaStream_t stream) {
+        launch(map<Step, Element, decltype(static_cast<void>(operand), Element())...>, s.blocks, s.threads, 0,
+               stream, step, n, a.out<Element>(0), a.in<Element>(operand)...);
+      });
 }
 
 template <class Element>
@@ -64,14 +43,14 @@ KernelPtr one_step_kernel(const KernelIo& io, const Pointwise::Step& step, std::
   switch (step.function) {
 #define LOCKSTEP_UNARY(Function, name)                                       \
   case PointwiseFunction::name: {                                            \
-    using Op = Unary<pointwise::Function, Part::value>;                      \
+    using Op = UnaryStep<pointwise::Function>;                               \
     return step.part == Part::value ? map_kernel<Element>(io, n, Op{}, one)  \
                                     : map_kernel<Element>(io, n, Op{}, two); \
   }
 #define LOCKSTEP_BINARY(Function, name)                                            \
   case PointwiseFunction::name: {                                                  \
-    using OfA = Binary<pointwise::Function, Part::gradient>;                       \
-    using OfB = Binary<pointwise::Function, Part::gradient_b>;                     \
+    using OfA = BinaryStep<pointwise::Function, Part::gradient>;                   \
+    using OfB = BinaryStep<pointwise::Function, Part::gradient_b>;                 \
     if (step.part == Part::value) return map_kernel<Element>(io, n, OfA{}, two);   \
     return step.part == Part::gradient ? map_kernel<Element>(io, n, OfA{}, three)  \
                                        : map_kernel<Element>(io, n, OfB{}, three); \
@@ -79,32 +58,6 @@ KernelPtr one_step_kernel(const KernelIo& io, const Pointwise::Step& step, std::
 #include "kernels/pointwise.def"
   }
   return nullptr;
-}
-
-template <class Function>
-__device__ float apply_unary(Part part, float a, float b) {
-  return part == Part::value ? Function::template value<CudaMath>(a)
-                             : Function::template gradient<CudaMath>(a, b);
-}
-
-template <class Function>
-__device__ float apply_binary(Part part, float a, float b, float c) {
-  if (part == Part::value) return Function::template value<CudaMath>(a, b);
-  return part == Part::gradient ? Function::template gradient_a<CudaMath>(a, b, c)
-                                : Function::template gradient_b<CudaMath>(a, b, c);
-}
-
-__device__ float apply(const Pointwise::Step& step, float a, float b, float c) {
-  switch (step.function) {
-#define LOCKSTEP_UNARY(Function, name) \
-  case PointwiseFunction::name:        \
-    return apply_unary<pointwise::Function>(step.part, a, b);
-#define LOCKSTEP_BINARY(Function, name) \
-  case PointwiseFunction::name:         \
-    return apply_binary<pointwise::Function>(step.part, a, b, c);
-#include "kernels/pointwise.def"
-  }
-  return 0;
 }
 
 /// PointwiseWalk with all numbers of one width: a GPU divides long ones slowly.
@@ -131,15 +84,15 @@ Walk<Index> narrowed(const PointwiseWalk& from) {
 }
 
 template <class Element>
-struct ChainOperands {
-  const Element* in[Pointwise::most_inputs];
-  Element* out[Pointwise::most_outputs];
+struct ChainInputs {
+  const Element* at[Pointwise::most_inputs];
 };
 
-/// A chain, or one step that broadcasts: the program is read again for each element, from the constant bank.
+/// Elements from `first` on of what packs do not fit: the program is read again for each of them.
 template <class Element, class Index>
-__global__ void chain(Pointwise op, Walk<Index> walk, std::int64_t n, ChainOperands<Element> operands) {
-  for (std::int64_t item = first_item(); item < n; item += item_stride()) {
+__global__ void chain(Pointwise op, Walk<Index> walk, std::int64_t first, std::int64_t n,
+                      ChainInputs<Element> inputs, ChainOutputs<Element> outputs) {
+  for (std::int64_t item = first + first_item(); item < n; item += item_stride()) {
     Index to = 0;
     Index from[Pointwise::most_inputs] = {};
     auto rest = static_cast<Index>(item);
@@ -149,29 +102,28 @@ __global__ void chain(Pointwise op, Walk<Index> walk, std::int64_t n, ChainOpera
       to += index * walk.out_strides[axis];
       for (int i = 0; i < op.inputs; ++i) from[i] += index * walk.in_strides[i][axis];
     }
-    float values[Pointwise::most_inputs + Pointwise::most_steps] = {};
-    for (int i = 0; i < op.inputs; ++i) values[i] = widen(operands.in[i][from[i]]);
+    Floats<1> values[Pointwise::most_inputs + Pointwise::most_steps] = {};
+    for (int i = 0; i < op.inputs; ++i) values[i].at[0] = widen(inputs.at[i][from[i]]);
     for (int i = 0; i < op.step_count; ++i) {
       const Pointwise::Step& step = op.steps[i];
       values[Pointwise::most_inputs + i] =
-          apply(step, values[step.operands[0]], values[step.operands[1]], values[step.operands[2]]);
+          apply<1>(step.function, step.part, [&](int k) { return values[step.operands[k]]; });
     }
     for (int i = 0; i < op.output_count; ++i) {
-      operands.out[i][to] = narrow<Element>(values[Pointwise::most_inputs + op.outputs[i]]);
+      outputs.at[i][to] = narrow<Element>(values[Pointwise::most_inputs + op.outputs[i]].at[0]);
     }
   }
 }
 
 template <class Element, class Index>
-KernelPtr chain_kernel(const KernelIo& io, const Pointwise& op, const PointwiseWalk& from) {
+ChainLaunch chain_launch(const Pointwise& op, const PointwiseWalk& from, std::int64_t first) {
   const std::int64_t n = from.elements();
-  return cuda_kernel(
-      io, [=, walk = narrowed<Index>(from), s = spread(n)](const Addresses& a, cudaStream_t stream) {
-        ChainOperands<Element> operands;
-        for (std::size_t i = 0; i < Pointwise::most_inputs; ++i) operands.in[i] = a.in<Element>(i);
-        for (std::size_t i = 0; i < Pointwise::most_outputs; ++i) operands.out[i] = a.out<Element>(i);
-        launch(chain<Element, Index>, s.blocks, s.threads, 0, stream, op, walk, n, operands);
-      });
+  return [=, walk = narrowed<Index>(from), s = spread(n - first)](const Addresses& a, cudaStream_t stream) {
+    ChainInputs<Element> inputs;
+    for (std::size_t i = 0; i < Pointwise::most_inputs; ++i) inputs.at[i] = a.in<Element>(i);
+    launch(chain<Element, Index>, s.blocks, s.threads, 0, stream, op, walk, first, n, inputs,
+           chain_outputs<Element>(a));
+  };
 }
 
 std::int64_t greatest_offset(const KernelIo& io) {
@@ -191,11 +143,22 @@ void choose_layouts(Cuda, const Pointwise& op, KernelIo& io) {
 KernelPtr prepare(Cuda, const Pointwise& op, const KernelIo& io) {
   const PointwiseWalk walk = pointwise_walk(io);
   const bool narrow_index = greatest_offset(io) <= std::numeric_limits<std::int32_t>::max();
-  return with_element(io.outputs[0].dtype, [&]<class Element>(Element*) {
+  return with_element(io.outputs[0].dtype, [&]<class Element>(Element*) -> KernelPtr {
     if (op.step_count == 1 && walk.is_flat())
       return one_step_kernel<Element>(io, op.steps[0], walk.elements());
-    return narrow_index ? chain_kernel<Element, std::uint32_t>(io, op, walk)
-                        : chain_kernel<Element, std::uint64_t>(io, op, walk);
+    std::int64_t first = 0;
+    ChainLaunch in_packs;
+    if (const auto packs = Packs::of(walk, op.inputs, pack_lanes<Element>)) {
+      in_packs = op.step_count <= 2 ? short_chain(io, op, *packs) : long_chain(io, op, *packs);
+      if (in_packs) first = packs->elements();
+    }
+    if (first == walk.elements()) return cuda_kernel(io, in_packs);
+    const ChainLaunch rest = narrow_index ? chain_launch<Element, std::uint32_t>(op, walk, first)
+                                          : chain_launch<Element, std::uint64_t>(op, walk, first);
+    return cuda_kernel(io, [=](const Addresses& a, cudaStream_t stream) {
+      if (in_packs) in_packs(a, stream);
+      rest(a, stream);
+    });
   });
 }
 

@@ -9,6 +9,7 @@
 #include "kernels/base/error.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/grid.h"
+#include "kernels/cuda/reorder_strided.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -127,16 +128,9 @@ void choose_layouts(Cuda, const Reorder&, KernelIo& io) {
 }
 
 KernelPtr prepare(Cuda, const Reorder&, const KernelIo& io) {
-  switch (size_of(io.inputs[Reorder::x].dtype)) {
-    case 1:
-      return reorder_kernel<std::uint8_t>(io);
-    case 2:
-      return reorder_kernel<std::uint16_t>(io);
-    case 4:
-      return reorder_kernel<std::uint32_t>(io);
-    default:
-      return reorder_kernel<std::uint64_t>(io);
-  }
+  if (KernelPtr strided = strided_reorder_kernel(io)) return strided;
+  return with_bits(size_of(io.inputs[Reorder::x].dtype),
+                   [&]<class Element>(Element) { return reorder_kernel<Element>(io); });
 }
 
 }  // namespace lockstep::kernels

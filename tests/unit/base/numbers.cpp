@@ -4,6 +4,7 @@
 #include "kernels/base/deadline.h"
 #include "kernels/base/division.h"
 #include "kernels/base/error.h"
+#include "kernels/base/fast_division.h"
 #include "kernels/base/number.h"
 #include "kernels/base/shape.h"
 #include "tests/support/catch.h"
@@ -21,6 +22,29 @@ TEST_CASE("a division that rounds up, and the multiple that it stands for") {
   CHECK(rounded_up(std::size_t{65}, 64) == 128);
   CHECK(rounded_up(std::size_t{64}, 64) == 64);
   CHECK(rounded_up(std::int64_t{0}, 7) == 0);
+}
+
+TEST_CASE("a division by a product and a shift, of all numbers below 2^31") {
+  constexpr std::uint32_t limit = std::uint32_t{1} << 31;
+  for (const std::uint32_t divisor :
+       {1U, 2U, 3U, 5U, 7U, 8U, 9U, 224U, 641U, 50176U, 65535U, 65536U, 65537U, (1U << 30) - 1, 1U << 30,
+        (1U << 30) + 1, limit - 2, limit - 1, limit}) {
+    const FastDivision division(divisor);
+    CHECK(division.divisor() == divisor);
+    const std::uint32_t greatest = (limit - 1) / divisor;
+    bool equal = true;
+    const auto compare = [&](std::uint32_t number) {
+      if (number < limit) equal = equal && division.quotient(number) == number / divisor;
+    };
+    for (const std::uint32_t multiple : {0U, 1U, 2U, 3U, greatest / 2, greatest - (greatest > 0), greatest}) {
+      for (const std::uint32_t off : {0U, 1U, divisor - 1}) compare(multiple * divisor + off);
+    }
+    compare(limit - 1);
+    for (std::uint32_t number = divisor % 1000; number < limit; number += 99991) compare(number);
+    INFO(divisor);
+    CHECK(equal);
+  }
+  CHECK(FastDivision().quotient(limit - 1) == limit - 1);
 }
 
 TEST_CASE("ascending numbers as ranges, as far as they fit") {

@@ -67,6 +67,49 @@ TEST_CASE("pointwise chain: as many operands, steps and outputs as there may be"
   check_pointwise(chain, inputs_for({{1025}, {3, 1}, {1}, {3, 1025}, {1025}, {3, 1025}}), dtype);
 }
 
+TEST_CASE("pointwise chain: two steps, whose operands are inputs and the first one's result") {
+  const DType dtype = GENERATE(from_range(pointwise_dtypes()));
+  const Pointwise relu_backward = Pointwise::single(F::relu, PointwisePart::gradient);
+  const Pointwise slope = Pointwise::single(F::mul, PointwisePart::gradient_b);
+  const std::vector<Pointwise> chains{
+      joined(add_op, relu_backward, {new_input, last(add_op)}),
+      joined(add_op, relu_backward, {last(add_op), 1}, true),
+      joined(add_op, slope, {last(add_op), new_input, last(add_op)}),
+      joined(add_op, slope, {new_input, 0, new_input}, true),
+      joined(relu_op, Pointwise::single(F::tanh), {last(relu_op)}, true),
+  };
+  for (const Pointwise& chain : chains) {
+    for (const Shape& full : {Shape{1}, Shape{3}, Shape{4}, Shape{7}, Shape{8}, Shape{9}, Shape{3, 8},
+                              Shape{15, 17}, Shape{1, many_elements() + 7}}) {
+      check_pointwise(chain, inputs_for(std::vector<Shape>(chain.inputs, full)), dtype);
+    }
+    if (chain.inputs < 3) continue;
+    for (const auto& [full, other] : std::vector<std::pair<Shape, Shape>>{
+             {{5, 3, 16}, {3, 1}}, {{5, 3, 16}, {3, 16}}, {{5, 3, 17}, {3, 17}}, {{5, 3, 12}, {5, 1, 12}}}) {
+      std::vector<Shape> shapes(chain.inputs, full);
+      shapes[1] = other;
+      check_pointwise(chain, inputs_for(shapes), dtype);
+    }
+  }
+}
+
+TEST_CASE("pointwise chain: a step may read any result before it") {
+  const DType dtype = GENERATE(from_range(pointwise_dtypes()));
+  for (std::size_t between = 0; between + 2 < Pointwise::most_steps; ++between) {
+    CAPTURE(between);
+    Pointwise chain = mul_op;
+    for (std::size_t i = 0; i < between; ++i) {
+      const bool adds = i % 2 == 0;
+      chain = joined(chain, adds ? add_op : relu_op,
+                     adds ? std::vector<Operand>{last(chain), 0} : std::vector<Operand>{last(chain)});
+    }
+    chain = joined(chain, add_op, {Pointwise::result_of(0), last(chain)});
+    chain = joined(chain, mul_op, {last(chain), new_input}, true);
+    check_pointwise(chain, inputs_for({{3, 48}, {48}, {3, 1}}), dtype);
+    check_pointwise(chain, inputs_for({{3, 49}, {3, 49}, {3, 49}}), dtype);
+  }
+}
+
 TEST_CASE("pointwise chain: nothing is joined past the limits") {
   const Pointwise chain = longest_chain();
   const std::array<bool, 3> none{};

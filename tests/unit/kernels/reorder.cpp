@@ -52,7 +52,8 @@ void check_bits(const Shape& shape, DType dtype) {
 }  // namespace
 
 TEST_CASE("reorder of numbers that oneDNN lacks keeps all their bits") {
-  const Shape shape = GENERATE(Shape{5, 3}, Shape{7, 5, 3}, Shape{2, 40, 3, 4});
+  const Shape shape =
+      GENERATE(Shape{5, 3}, Shape{7, 5, 3}, Shape{2, 40, 3, 4}, Shape{15, 33}, Shape{16, 32}, Shape{64, 65});
   check_bits<std::uint64_t>(shape, DType::i64);
   check_bits<std::uint64_t>(shape, DType::f64);
   check_bits<std::uint16_t>(shape, DType::u16);
@@ -87,6 +88,43 @@ TEST_CASE("reorder between every two orders of the dimensions") {
       io.outputs[0].layout = ordered(to);
       require_close(run_prepared(kernel_for(device(), Reorder{}, io), io, {x})[0], x, 0);
     }
+  }
+}
+
+TEST_CASE("reorder of pictures to channels-last, with room for more channels or without, and back") {
+  const std::int64_t channels = GENERATE(3, 8, 9, 16, 70);
+  const std::int64_t room = GENERATE(0, 1, 5, 13);
+  const Shape shape{2, channels, 13, 11};
+  CAPTURE(shape.str(), room);
+  const Values x = random_values(shape, 6);
+  const std::int64_t pixel = channels + room;
+  const Layout last{{2, pixel, 13, 11}, {13 * 11 * pixel, 1, 11 * pixel, pixel}, {}};
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    KernelIo there = make_io({x}, {shape}, Layouts::row_major);
+    there.inputs[0].dtype = there.outputs[0].dtype = dtype;
+    there.outputs[0].layout = last;
+    KernelIo back = there;
+    std::swap(back.inputs[0], back.outputs[0]);
+    const auto packed = run_prepared(kernel_for(device(), Reorder{}, there), there, {x});
+    require_close(packed[0], x, 0);
+    require_close(run_prepared(kernel_for(device(), Reorder{}, back), back, packed)[0], x, 0);
+  }
+}
+
+TEST_CASE("reorder that moves rows alone, whole packs of them or not") {
+  const std::int64_t columns = GENERATE(12, 15, 16, 24);
+  const std::int64_t x_room = GENERATE(0, 1, 8);
+  const std::int64_t y_room = GENERATE(0, 4, 8);
+  CAPTURE(columns, x_room, y_room);
+  const Shape shape{5, 3, columns};
+  const Values x = random_values(shape, 7);
+  const std::int64_t x_row = columns + x_room, y_row = columns + y_room;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    KernelIo io = make_io({x}, {shape}, Layouts::row_major);
+    io.inputs[0].dtype = io.outputs[0].dtype = dtype;
+    io.inputs[0].layout = Layout{{5, 3, x_row}, {3 * x_row, x_row, 1}, {}};
+    io.outputs[0].layout = Layout{{5, 3, y_row}, {y_row, 5 * y_row, 1}, {}};
+    require_close(run_prepared(kernel_for(device(), Reorder{}, io), io, {x})[0], x, 0);
   }
 }
 
