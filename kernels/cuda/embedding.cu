@@ -2,6 +2,9 @@
 
 #include "kernels/cuda/portability.h"
 
+#include <limits>
+
+#include "kernels/base/error.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/grid.h"
@@ -73,6 +76,9 @@ KernelPtr prepare(Cuda, const Embedding&, const KernelIo& io) {
 KernelPtr prepare(Cuda, const EmbeddingBackward&, const KernelIo& io) {
   using Op = EmbeddingBackward;
   const EmbeddingSize size(io.inputs[Op::tokens], io.outputs[Op::dweight]);
+  if (size.tokens > std::numeric_limits<std::int32_t>::max()) {
+    throw UsageError("embedding_backward: more than 2147483647 tokens in a batch; take a smaller one");
+  }
   const TokenSort sort(size.tokens);
   return for_rows(size, [&]<int lanes>() {
     const std::int64_t numbers = size.vocab * size.dim;
@@ -86,9 +92,8 @@ KernelPtr prepare(Cuda, const EmbeddingBackward&, const KernelIo& io) {
             launch(begin_sum<lanes>, s.blocks, s.threads, 0, stream, all, numbers, sum, dweight);
           }
           if (size.tokens == 0) return;
-          const TokenKey* const sorted =
-              sort.launch_on(stream, TokenArray{a.in<std::int64_t>(Op::tokens)}, size.vocab,
-                             a.workspace<TokenKey>());
+          const TokenKey* const sorted = sort.launch_on(stream, TokenArray{a.in<std::int64_t>(Op::tokens)},
+                                                        size.vocab, a.workspace<TokenKey>());
           add_runs<lanes>(stream, GradientRows{a.in(Op::dy)}, size.tokens, size.dim, sorted,
                           TableRows{dweight});
         },

@@ -215,13 +215,12 @@ KernelPtr prepare(Cuda, const EmbeddingRows& op, const KernelIo& io) {
           const TokenKey* const sorted =
               sort.launch_on(stream, at, op.vocab, reinterpret_cast<TokenKey*>(keys));
           launch(count_runs, parts, block, 0, stream, tokens, sorted, runs);
-          launch(number_runs, parts, block, 0, stream, tokens, sorted,
-                 static_cast<const std::int32_t*>(runs), places,
+          launch(number_runs, parts, block, 0, stream, tokens, sorted, static_cast<const std::int32_t*>(runs),
+                 places,
                  ListHead{list, static_cast<std::int64_t>(shape.values_at()),
                           static_cast<std::int64_t>(shape.row_bytes())});
-          add_runs<lanes>(
-              stream, at, tokens, shape.dim, sorted,
-              ListedRows<Element>{places, reinterpret_cast<Element*>(list + shape.values_at())});
+          add_runs<lanes>(stream, at, tokens, shape.dim, sorted,
+                          ListedRows<Element>{places, reinterpret_cast<Element*>(list + shape.values_at())});
         },
         sort.workspace_bytes() + (parts + static_cast<std::size_t>(tokens)) * sizeof(std::int32_t));
   });

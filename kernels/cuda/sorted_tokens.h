@@ -68,32 +68,27 @@ __global__ void sort_tiles(Tokens tokens, std::int64_t count, std::int64_t vocab
 constexpr int merge_ways = 8;
 
 /// Sequences of `length` keys (a power of two; the last may be shorter), each sorted, become sequences of
-/// `merge_ways` times as many. A thread finds a key's place: the keys of each sequence that come before it,
-/// counted in all of them at once by binary search. Of equal keys those of an earlier sequence come first.
+/// `merge_ways` times as many. So many threads find a key's place: each counts by binary search the keys of
+/// one sequence that come before it. Only those that are no row are equal: an earlier sequence's come first.
 static __global__ void merge_sequences(std::int64_t length, std::int64_t count, const TokenKey* from,
                                        TokenKey* to) {
-  const std::int64_t at = first_item();
-  if (at >= count) return;
-  const TokenKey key = from[at];
+  const auto way = static_cast<int>(threadIdx.x) % merge_ways;
+  const std::int64_t at = first_item() / merge_ways;
   const std::int64_t merged = at & ~(length * merge_ways - 1);
   const std::int64_t own = at & ~(length - 1);
-  std::int64_t before[merge_ways];
-  LOCKSTEP_UNROLL
-  for (std::int64_t& keys : before) keys = 0;
-  for (std::int64_t step = length; step > 0; step /= 2) {
-    LOCKSTEP_UNROLL
-    for (int way = 0; way < merge_ways; ++way) {
-      const std::int64_t begin = merged + way * length;
-      const std::int64_t next = before[way] + step;
-      if (next > length || begin + next > count) continue;
-      const TokenKey other = from[begin + next - 1];
-      if (other < key || (other == key && begin < own)) before[way] = next;
-    }
+  const std::int64_t begin = merged + way * length;
+  const TokenKey key = from[at];
+  const std::int64_t behind = count - begin;
+  const auto keys = static_cast<int>(behind < 0 ? 0 : behind < length ? behind : length);
+  int before = begin == own ? static_cast<int>(at - own) : 0;
+  for (int step = begin == own ? 0 : static_cast<int>(length); step > 0; step /= 2) {
+    const int next = before + step;
+    if (next > keys) continue;
+    const TokenKey other = from[begin + next - 1];
+    if (other < key || (other == key && begin < own)) before = next;
   }
-  std::int64_t place = merged;
-  LOCKSTEP_UNROLL
-  for (int way = 0; way < merge_ways; ++way) place += merged + way * length == own ? at - own : before[way];
-  to[place] = key;
+  for (int lane_mask = 1; lane_mask < merge_ways; lane_mask *= 2) before += exchange(before, lane_mask);
+  if (way == 0) to[merged + before] = key;
 }
 
 /// Sorts the tokens of a batch on a stream: tiles, then sequences of them, from one half of the workspace to
@@ -113,8 +108,8 @@ class TokenSort {
     launch(sort_tiles<Tokens>, blocks_for(padded_, sort_tile), sort_block, 0, stream, tokens, count_, vocab,
            sorted);
     for (std::int64_t length = sort_tile; length < padded_; length *= merge_ways) {
-      launch(merge_sequences, blocks_for(padded_, sort_block), sort_block, 0, stream, length, padded_,
-             static_cast<const TokenKey*>(sorted), other);
+      launch(merge_sequences, blocks_for(padded_ * merge_ways, sort_block), sort_block, 0, stream, length,
+             padded_, static_cast<const TokenKey*>(sorted), other);
       std::swap(sorted, other);
     }
     return sorted;

@@ -30,49 +30,71 @@ __device__ void add_to(Floats<lanes>& sum, const Floats<lanes>& values) {
   for (int lane = 0; lane < lanes; ++lane) sum.at[lane] += values.at[lane];
 }
 
-/// blockIdx.x names the place of a run's first key, blockIdx.y the columns. What has no row in a batch of
-/// loads adds zeros, which change no bits of a sum that began with +0.
+/// Adds column `k` of `count` rows, all loaded before the first is added. `place`: of the row that each lane
+/// of the warp knows, those from `lane` on are added.
+template <int count, int lanes, class Rows>
+__device__ void add_rows(const Rows& rows, std::int64_t dim, std::int64_t k, std::uint32_t place, int lane,
+                         Floats<lanes>& total) {
+  const float* row[count];
+  LOCKSTEP_UNROLL
+  for (int i = 0; i < count; ++i) row[i] = rows(__shfl_sync(whole_warp, place, lane + i), dim) + k;
+  Floats<lanes> values[count];
+  LOCKSTEP_UNROLL
+  for (int i = 0; i < count; ++i) values[i] = k < dim ? load<lanes>(row[i]) : Floats<lanes>::all(0);
+  LOCKSTEP_UNROLL
+  for (int i = 0; i < count; ++i) add_to(total, values[i]);
+}
+
+/// Column `k` of the run that begins at a place of the order.
 template <int lanes, class Rows, class Target>
-__global__ void add_short_runs(Rows rows, std::int64_t tokens, std::int64_t dim, const TokenKey* sorted,
-                               Target to) {
-  constexpr int in_flight = 8;
-  const std::int64_t begin = blockIdx.x;
-  const std::int64_t mark = (begin + landmark - 1) / landmark * landmark;
+__device__ void add_short_run(const Rows& rows, std::int64_t tokens, std::int64_t dim, const TokenKey* sorted,
+                              std::int64_t begin, std::int64_t k, const Target& to) {
   const int lane = static_cast<int>(threadIdx.x) % warp;
   TokenKey key = key_at(sorted, tokens, begin + lane);
-  const TokenKey first = sorted[begin];
-  const std::int64_t token = token_of(first);
-  const TokenKey before = key_at(sorted, tokens, begin - 1);
-  const TokenKey behind = key_at(sorted, tokens, mark + landmark);
-  if (first == no_row || token_of(before) == token || token_of(behind) == token) return;
-
-  const std::int64_t k = (static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * lanes;
-  const bool is_column = k < dim;
+  const std::int64_t token = token_of(sorted[begin]);
   auto* const sum = to.row(begin, token, dim) + k;
   auto held = Floats<lanes>::all(0);
-  if (Target::adds && is_column) held = load<lanes>(sum);
+  if (Target::adds && k < dim) held = load<lanes>(sum);
   auto total = Floats<lanes>::all(0);
-  std::int64_t at = begin;
   unsigned others = 0;
-  while (others == 0) {
+  for (std::int64_t at = begin + warp; others == 0; at += warp) {
     others = __ballot_sync(whole_warp, token_of(key) != token);
     const int count = others == 0 ? warp : __ffs(static_cast<int>(others)) - 1;
     const std::uint32_t place = place_of(key);
-    at += warp;
     if (others == 0) key = key_at(sorted, tokens, at + lane);
-    for (int done = 0; done < count; done += in_flight) {
-      Floats<lanes> values[in_flight];
-      LOCKSTEP_UNROLL
-      for (int i = 0; i < in_flight; ++i) {
-        const std::uint32_t row = __shfl_sync(whole_warp, place, done + i);
-        values[i] = done + i < count && is_column ? load<lanes>(rows(row, dim) + k) : Floats<lanes>::all(0);
-      }
-      LOCKSTEP_UNROLL
-      for (int i = 0; i < in_flight; ++i) add_to(total, values[i]);
-    }
+    int done = 0;
+    for (; done + 8 <= count; done += 8) add_rows<8>(rows, dim, k, place, done, total);
+    if ((count & 4) != 0) add_rows<4>(rows, dim, k, place, done, total);
+    done += count & 4;
+    if ((count & 2) != 0) add_rows<2>(rows, dim, k, place, done, total);
+    done += count & 2;
+    if ((count & 1) != 0) add_rows<1>(rows, dim, k, place, done, total);
   }
   if (Target::adds) add_to(total, held);
-  if (is_column) store(sum, total);
+  if (k < dim) store(sum, total);
+}
+
+constexpr int short_block = 256;  // at most
+constexpr int places_of_a_block = 4;
+
+/// blockIdx.x names some places of the order, blockIdx.y the columns. A run is added where it begins.
+template <int lanes, class Rows, class Target>
+__global__ void __launch_bounds__(short_block, 4)
+    add_short_runs(Rows rows, std::int64_t tokens, std::int64_t dim, const TokenKey* sorted, Target to) {
+  const int lane = static_cast<int>(threadIdx.x) % warp;
+  const std::int64_t k = (static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * lanes;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * places_of_a_block;
+  const std::int64_t own = first + lane % places_of_a_block;
+  const std::int64_t mark = (own + landmark - 1) / landmark * landmark;
+  const TokenKey before = key_at(sorted, tokens, own - 1);
+  const TokenKey key = key_at(sorted, tokens, own);
+  const TokenKey behind = key_at(sorted, tokens, mark + landmark);
+  const bool is_short = lane < places_of_a_block && key != no_row && token_of(before) != token_of(key) &&
+                        token_of(behind) != token_of(key);
+  for (unsigned left = __ballot_sync(whole_warp, is_short); left != 0; left &= left - 1) {
+    const std::int64_t begin = first + __ffs(static_cast<int>(left)) - 1;
+    add_short_run<lanes>(rows, tokens, dim, sorted, begin, k, to);
+  }
 }
 
 /// How a block takes a long run: batches of rows, of which it adds a slice of columns.
@@ -99,8 +121,7 @@ struct BatchPart {
     LOCKSTEP_UNROLL
     for (int i = 0; i < count; ++i) {
       const int at = row + i * rows_at_once;
-      values[i] =
-          at < in_batch && k < dim ? load<lanes>(rows(places[at], dim) + k) : Floats<lanes>::all(0);
+      values[i] = at < in_batch && k < dim ? load<lanes>(rows(places[at], dim) + k) : Floats<lanes>::all(0);
     }
   }
   __device__ void write(Floats<lanes>* batch) const {
@@ -109,36 +130,53 @@ struct BatchPart {
   }
 };
 
+/// Adds the calling thread's column of a batch in shared memory. Behind `count` rows there are zeros, which
+/// change no bits of a sum that began with +0.
+__device__ inline void add_batch(const float* own_column, int count, float& total) {
+  constexpr int at_once = 16;
+  for (int row = 0; row < count; row += at_once) {
+    float values[at_once];
+    LOCKSTEP_UNROLL
+    for (int i = 0; i < at_once; ++i) values[i] = own_column[(row + i) * slice];
+    LOCKSTEP_UNROLL
+    for (int i = 0; i < at_once; ++i) total += values[i];
+  }
+}
+
+/// Where the run begins whose first landmark is at `mark`.
+__device__ inline std::int64_t begin_of_run(const TokenKey* sorted, std::int64_t tokens, std::int64_t mark) {
+  const int lane = static_cast<int>(threadIdx.x) % warp;
+  const std::int64_t token = token_of(sorted[mark]);
+  int places = 0;  // of the run, up to the landmark
+  LOCKSTEP_UNROLL
+  for (int back = 0; back < landmark; back += warp) {
+    const TokenKey key = key_at(sorted, tokens, mark - back - lane);
+    places += __popc(__ballot_sync(whole_warp, token_of(key) == token));
+  }
+  return mark + 1 - places;
+}
+
 /// blockIdx.x names some landmarks, blockIdx.y a slice of columns. A run is added where its first landmark
 /// is. While the first warp adds a batch, all have the loads of the next one in flight.
 template <int lanes, class Rows, class Target>
-__global__ void __launch_bounds__(run_block)
+__global__ void __launch_bounds__(run_block, 3)
     add_long_runs(Rows rows, std::int64_t tokens, std::int64_t dim, const TokenKey* sorted, Target to) {
   STATIC_SHARED(Floats<lanes>, batch, batch_rows * slice / lanes);
   STATIC_SHARED(std::uint32_t, places, batch_rows);
-  constexpr int adds_at_once = 32;
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % warp;
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.y) * slice;
-  const std::int64_t first_mark = static_cast<std::int64_t>(blockIdx.x) * landmarks_of_a_block;
-
-  const std::int64_t own = (first_mark + lane) * landmark;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * landmarks_of_a_block;
+  const std::int64_t own = (first + lane % landmarks_of_a_block) * landmark;
   const TokenKey before = key_at(sorted, tokens, own - landmark);
   const TokenKey at_mark = key_at(sorted, tokens, own);
   const TokenKey behind = key_at(sorted, tokens, own + landmark);
   const bool is_long = lane < landmarks_of_a_block && at_mark != no_row &&
                        token_of(before) != token_of(at_mark) && token_of(behind) == token_of(at_mark);
   for (unsigned left = __ballot_sync(whole_warp, is_long); left != 0; left &= left - 1) {
-    const std::int64_t mark = (first_mark + __ffs(static_cast<int>(left)) - 1) * landmark;
+    const std::int64_t mark = (first + __ffs(static_cast<int>(left)) - 1) * landmark;
     const std::int64_t token = token_of(sorted[mark]);
-    int back = 0;  // places from the run's begin to its first landmark, both among them
-    LOCKSTEP_UNROLL
-    for (int at = 0; at < landmark; at += warp) {
-      const TokenKey key = key_at(sorted, tokens, mark - at - lane);
-      back += __popc(__ballot_sync(whole_warp, token_of(key) == token));
-    }
-    const std::int64_t begin = mark + 1 - back;
-
+    const std::int64_t begin = begin_of_run(sorted, tokens, mark);
     std::int64_t at = begin + thread;
     TokenKey key = key_at(sorted, tokens, at);
     places[thread] = place_of(key);
@@ -156,15 +194,7 @@ __global__ void __launch_bounds__(run_block)
         part.read(rows, places, next, column, dim);
         key = key_at(sorted, tokens, at += batch_rows);
       }
-      if (thread < slice) {
-        for (int row = 0; row < count; row += adds_at_once) {
-          LOCKSTEP_UNROLL
-          for (int i = 0; i < adds_at_once; ++i) {
-            const int element = (row + i) * slice + thread;
-            total += batch[element / lanes].at[element % lanes];
-          }
-        }
-      }
+      if (thread < slice) add_batch(&batch[0].at[0] + thread, count, total);
       count = next;
     }
     if (thread < slice && column + thread < dim) {
@@ -178,13 +208,12 @@ __global__ void __launch_bounds__(run_block)
 template <int lanes, class Rows, class Target>
 void add_runs(cudaStream_t stream, const Rows& rows, std::int64_t tokens, std::int64_t dim,
               const TokenKey* sorted, const Target& to) {
-  constexpr std::int64_t most_threads = 256;
   const std::int64_t columns = dim / lanes;
   const auto threads =
-      static_cast<unsigned>(std::clamp<std::int64_t>(rounded_up(columns, warp), warp, most_threads));
+      static_cast<unsigned>(std::clamp<std::int64_t>(rounded_up(columns, warp), warp, short_block));
   launch(add_short_runs<lanes, Rows, Target>,
-         dim3(static_cast<unsigned>(tokens), blocks_for(columns, threads)), threads, 0, stream, rows, tokens,
-         dim, sorted, to);
+         dim3(blocks_for(tokens, places_of_a_block), blocks_for(columns, threads)), threads, 0, stream, rows,
+         tokens, dim, sorted, to);
   if (tokens <= landmark) return;
   launch(add_long_runs<lanes, Rows, Target>,
          dim3(blocks_for(tokens, landmark * landmarks_of_a_block), blocks_for(dim, slice)), run_block, 0,
