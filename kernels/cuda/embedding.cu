@@ -2,15 +2,16 @@
 
 #include "kernels/cuda/portability.h"
 
+#include <limits>
+
+#include "kernels/base/error.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/grid.h"
-#include "kernels/cuda/sorted_tokens.h"
+#include "kernels/cuda/token_runs.h"
 
 namespace lockstep::kernels {
 namespace {
-
-constexpr int block = 256;
 
 struct TokenArray {
   const std::int64_t* tokens;
@@ -33,31 +34,24 @@ __global__ void look_up(EmbeddingSize size, const std::int64_t* tokens, const fl
 
 /// Where the runs are added, with the rows of zeros behind: `sum`, of which there are `known` numbers, may be
 /// null.
+template <int lanes>
 __global__ void begin_sum(std::int64_t n, std::int64_t known, const float* sum, float* y) {
-  for (std::int64_t i = first_item(); i < n; i += item_stride())
-    y[i] = sum == nullptr || i >= known ? 0 : sum[i];
+  for (std::int64_t i = first_item() * lanes; i < n; i += item_stride() * lanes)
+    store(y + i, sum == nullptr || i >= known ? Floats<lanes>::all(0) : load<lanes>(sum + i));
 }
 
-/// blockIdx.x names the place of a run's first key, blockIdx.y the columns. A thread adds a column of the
-/// run.
-template <int lanes>
-__global__ void add_runs(EmbeddingSize size, const TokenKey* sorted, const float* dy, float* dweight) {
-  if (!begins_run(sorted, blockIdx.x)) return;
-  const std::int64_t token = token_of(sorted[blockIdx.x]);
-  const std::int64_t k = (static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * lanes;
-  if (k >= size.dim) return;
-  auto total = Floats<lanes>::all(0);
-  for (std::int64_t at = blockIdx.x; at < size.tokens; ++at) {
-    const TokenKey key = sorted[at];
-    if (token_of(key) != token) break;
-    const auto row = load<lanes>(dy + place_of(key) * size.dim + k);
-    for (int lane = 0; lane < lanes; ++lane) total.at[lane] += row.at[lane];
+/// Rows of dy, and those of the table that they are added to.
+struct GradientRows {
+  const float* dy;
+  __device__ const float* operator()(std::int64_t place, std::int64_t dim) const { return dy + place * dim; }
+};
+struct TableRows {
+  static constexpr bool adds = true;
+  float* dweight;
+  __device__ float* row(std::int64_t, std::int64_t token, std::int64_t dim) const {
+    return dweight + token * dim;
   }
-  float* const to = dweight + token * size.dim + k;
-  const auto known = load<lanes>(to);
-  for (int lane = 0; lane < lanes; ++lane) total.at[lane] += known.at[lane];
-  store(to, total);
-}
+};
 
 /// `make.operator()<lanes>()`.
 template <class Make>
@@ -82,24 +76,26 @@ KernelPtr prepare(Cuda, const Embedding&, const KernelIo& io) {
 KernelPtr prepare(Cuda, const EmbeddingBackward&, const KernelIo& io) {
   using Op = EmbeddingBackward;
   const EmbeddingSize size(io.inputs[Op::tokens], io.outputs[Op::dweight]);
+  if (size.tokens > std::numeric_limits<std::int32_t>::max()) {
+    throw UsageError("embedding_backward: more than 2147483647 tokens in a batch; take a smaller one");
+  }
   const TokenSort sort(size.tokens);
   return for_rows(size, [&]<int lanes>() {
     const std::int64_t numbers = size.vocab * size.dim;
     const std::int64_t all = io.outputs[Op::dweight].layout_or_row_major().span();
-    const std::int64_t columns = parts_of(size.dim, lanes);
-    const auto threads = static_cast<unsigned>(std::min<std::int64_t>(block, rounded_up(columns, warp)));
-    const auto parts = blocks_for(columns, threads);
     return cuda_kernel(
         io,
-        [=, s = spread(all)](const Addresses& a, cudaStream_t stream) {
+        [=, s = spread(all / lanes)](const Addresses& a, cudaStream_t stream) {
           const float* const sum = a.in(Op::sum);
           float* const dweight = a.out(Op::dweight);
-          if (sum != dweight) launch(begin_sum, s.blocks, s.threads, 0, stream, all, numbers, sum, dweight);
+          if (sum != dweight) {
+            launch(begin_sum<lanes>, s.blocks, s.threads, 0, stream, all, numbers, sum, dweight);
+          }
           if (size.tokens == 0) return;
-          sort.launch_on(stream, TokenArray{a.in<std::int64_t>(Op::tokens)}, size.vocab,
-                         a.workspace<TokenKey>());
-          launch(add_runs<lanes>, dim3(static_cast<unsigned>(size.tokens), parts), threads, 0, stream, size,
-                 a.workspace<const TokenKey>(), a.in(Op::dy), dweight);
+          const TokenKey* const sorted = sort.launch_on(stream, TokenArray{a.in<std::int64_t>(Op::tokens)},
+                                                        size.vocab, a.workspace<TokenKey>());
+          add_runs<lanes>(stream, GradientRows{a.in(Op::dy)}, size.tokens, size.dim, sorted,
+                          TableRows{dweight});
         },
         sort.workspace_bytes());
   });

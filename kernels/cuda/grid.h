@@ -54,6 +54,9 @@ inline constexpr std::int64_t columns_of_a_warp = 1024;
 __device__ inline float exchange(float value, int lane_mask) {
   return __shfl_xor_sync(0xffffffffU, value, lane_mask);
 }
+__device__ inline int exchange(int value, int lane_mask) {
+  return __shfl_xor_sync(0xffffffffU, value, lane_mask);
+}
 __device__ inline double exchange(double value, int lane_mask) {
   return __shfl_xor_sync(0xffffffffU, value, lane_mask);
 }

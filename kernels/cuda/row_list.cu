@@ -2,11 +2,13 @@
 
 #include "kernels/cuda/portability.h"
 
+#include <limits>
+
 #include "kernels/base/error.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/grid.h"
-#include "kernels/cuda/sorted_tokens.h"
+#include "kernels/cuda/token_runs.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -17,62 +19,83 @@ constexpr int block = 256;
 struct Pairs {
   const float* dy[EmbeddingRows::most_pairs];
   const std::int64_t* tokens[EmbeddingRows::most_pairs];
-  std::int64_t ends[EmbeddingRows::most_pairs];  ///< past the last token of each
-  std::int64_t dim;
+  std::int64_t ends[EmbeddingRows::most_pairs];  ///< past the last token of each; of what is no pair, of all
 
-  __device__ std::int64_t begin(int pair) const { return pair == 0 ? 0 : ends[pair - 1]; }
-  __device__ int pair_of(std::int64_t n) const {
-    int pair = 0;
-    while (n >= ends[pair]) ++pair;
-    return pair;
-  }
   __device__ std::int64_t operator()(std::int64_t n) const {
-    const int pair = pair_of(n);
-    return tokens[pair][n - begin(pair)];
+    const std::int64_t* from = tokens[0];
+    std::int64_t begin = 0;
+    LOCKSTEP_UNROLL
+    for (std::size_t pair = 1; pair < EmbeddingRows::most_pairs; ++pair) {
+      if (n < ends[pair - 1]) continue;
+      from = tokens[pair];
+      begin = ends[pair - 1];
+    }
+    return from[n - begin];
   }
-  __device__ float value(std::int64_t n, std::int64_t k) const {
-    const int pair = pair_of(n);
-    return dy[pair][(n - begin(pair)) * dim + k];
+  __device__ const float* operator()(std::int64_t n, std::int64_t dim) const {
+    const float* from = dy[0];
+    std::int64_t begin = 0;
+    LOCKSTEP_UNROLL
+    for (std::size_t pair = 1; pair < EmbeddingRows::most_pairs; ++pair) {
+      if (n < ends[pair - 1]) continue;
+      from = dy[pair];
+      begin = ends[pair - 1];
+    }
+    return from + (n - begin) * dim;
   }
 };
 
-/// Where the list lies, and what it is made of.
-struct ListPlace {
+/// A list but for its rows' values, and what its header says of it.
+struct ListHead {
   std::byte* list;
   std::int64_t values_at, row_bytes;
 
   __device__ void set_rows(std::int64_t rows) const {
     *aligned_cast<RowListHeader>(list) = {values_at + rows * row_bytes, rows};
   }
+  __device__ std::int32_t* numbers() const {
+    return aligned_cast<std::int32_t>(list + RowListShape::numbers_at());
+  }
 };
 
-__global__ void clear_list(ListPlace to) {
-  to.set_rows(0);
+/// A run's row lies behind those of the runs before it: by the place in the order where it begins.
+template <class Element>
+struct ListedRows {
+  static constexpr bool adds = false;
+  const std::int32_t* places;
+  Element* values;
+  __device__ Element* row(std::int64_t begin, std::int64_t, std::int64_t dim) const {
+    return values + places[begin] * dim;
+  }
+};
+
+/// Runs that begin in a block's part of the order.
+__global__ void count_runs(std::int64_t tokens, const TokenKey* sorted, std::int32_t* runs) {
+  const std::int64_t at = first_item();
+  const int count = __syncthreads_count(at < tokens && begins_run(sorted, at));
+  if (threadIdx.x == 0) runs[blockIdx.x] = count;
 }
 
-/// A block for each place in the order of the tokens. Where a run begins, its row goes behind those of the
-/// runs before it.
-template <class Element>
-__global__ void list_rows(Pairs pairs, std::int64_t tokens, const TokenKey* sorted, ListPlace to) {
-  const std::int64_t begin = blockIdx.x;
-  if (!begins_run(sorted, begin)) return;
-  float runs = 0;
-  for (std::int64_t at = threadIdx.x; at < begin; at += block) runs += begins_run(sorted, at) ? 1.0F : 0.0F;
-  const auto place = static_cast<std::int64_t>(sum<block>(runs));
-  const std::int64_t row = token_of(sorted[begin]);
-  std::int64_t end = begin + 1;
-  while (end < tokens && token_of(sorted[end]) == row) ++end;
-  if (threadIdx.x == 0) {
-    aligned_cast<std::int32_t>(to.list + RowListShape::numbers_at())[place] = static_cast<std::int32_t>(row);
-    const bool is_last = end == tokens || sorted[end] == no_row;
-    if (is_last) to.set_rows(place + 1);
+/// A run's number is how many begin before it: in the parts of other blocks, in those of other warps, in its
+/// warp's.
+__global__ void number_runs(std::int64_t tokens, const TokenKey* sorted, const std::int32_t* runs,
+                            std::int32_t* places, ListHead to) {
+  STATIC_SHARED(int, of_warps, block / warp);
+  const std::int64_t at = first_item();
+  const auto thread = static_cast<int>(threadIdx.x);
+  const bool begins = at < tokens && begins_run(sorted, at);
+  const unsigned in_warp = __ballot_sync(whole_warp, begins);
+  if (thread % warp == 0) of_warps[thread / warp] = __popc(in_warp);
+  int in_parts = 0;
+  for (unsigned part = threadIdx.x; part < blockIdx.x; part += block) in_parts += runs[part];
+  int place = sum<block>(in_parts);
+  for (int other = 0; other < thread / warp; ++other) place += of_warps[other];
+  place += __popc(in_warp & ((1U << thread % warp) - 1));
+  if (begins) {
+    to.numbers()[place] = static_cast<std::int32_t>(token_of(sorted[at]));
+    places[at] = place;
   }
-  auto* const values = aligned_cast<Element>(to.list + to.values_at + place * to.row_bytes);
-  for (std::int64_t k = threadIdx.x; k < pairs.dim; k += block) {
-    float total = 0;
-    for (std::int64_t at = begin; at < end; ++at) total += pairs.value(place_of(sorted[at]), k);
-    values[k] = narrow<Element>(total);
-  }
+  if (blockIdx.x == gridDim.x - 1 && thread == block - 1) to.set_rows(place + (begins ? 1 : 0));
 }
 
 template <class Element>
@@ -152,24 +175,31 @@ __global__ void add_rows(Lists all, Element* sum) {
   }
 }
 
+/// `make.operator()<Element, lanes>()`.
+template <class Make>
+KernelPtr for_rows(DType dtype, std::int64_t dim, Make make) {
+  return with_element(dtype, [&]<class Element>(Element*) {
+    return dim % 4 == 0 ? make.template operator()<Element, 4>() : make.template operator()<Element, 1>();
+  });
+}
+
 }  // namespace
 
 KernelPtr prepare(Cuda, const EmbeddingRows& op, const KernelIo& io) {
   const RowListShape shape = op.shape(io.inputs[0].type());
   Pairs sizes{};
-  sizes.dim = shape.dim;
   const std::size_t pairs = io.inputs.size() / 2;
   std::int64_t tokens = 0;
-  for (std::size_t pair = 0; pair < pairs; ++pair) {
-    tokens += io.inputs[EmbeddingRows::tokens_of(pair)].shape.elements();
+  for (std::size_t pair = 0; pair < EmbeddingRows::most_pairs; ++pair) {
+    if (pair < pairs) tokens += io.inputs[EmbeddingRows::tokens_of(pair)].shape.elements();
     sizes.ends[pair] = tokens;
   }
-  // Runs are counted in f32.
-  if (tokens == 0 || tokens > std::int64_t{1} << 24) {
-    throw UsageError("embedding_rows: from 1 to 2^24 tokens in a batch on a GPU");
+  if (tokens == 0 || tokens > std::numeric_limits<std::int32_t>::max()) {
+    throw UsageError("embedding_rows: from 1 to 2147483647 tokens in a batch on a GPU");
   }
   const TokenSort sort(tokens);
-  return with_element(op.dtype, [&]<class Element>(Element*) {
+  const unsigned parts = blocks_for(tokens, block);
+  return for_rows(op.dtype, shape.dim, [&]<class Element, int lanes>() {
     return cuda_kernel(
         io,
         [=](const Addresses& a, cudaStream_t stream) {
@@ -178,16 +208,21 @@ KernelPtr prepare(Cuda, const EmbeddingRows& op, const KernelIo& io) {
             at.dy[pair] = a.in(EmbeddingRows::dy_of(pair));
             at.tokens[pair] = a.in<std::int64_t>(EmbeddingRows::tokens_of(pair));
           }
-          const ListPlace to{a.out<std::byte>(EmbeddingRows::list),
-                             static_cast<std::int64_t>(shape.values_at()),
-                             static_cast<std::int64_t>(shape.row_bytes())};
-          auto* const sorted = a.workspace<TokenKey>();
-          sort.launch_on(stream, at, op.vocab, sorted);
-          launch(clear_list, 1, 1, 0, stream, to);
-          launch(list_rows<Element>, static_cast<unsigned>(tokens), block, 0, stream, at, tokens,
-                 static_cast<const TokenKey*>(sorted), to);
+          auto* const list = a.out<std::byte>(EmbeddingRows::list);
+          auto* const keys = a.workspace<std::byte>();
+          auto* const runs = reinterpret_cast<std::int32_t*>(keys + sort.workspace_bytes());
+          std::int32_t* const places = runs + parts;
+          const TokenKey* const sorted =
+              sort.launch_on(stream, at, op.vocab, reinterpret_cast<TokenKey*>(keys));
+          launch(count_runs, parts, block, 0, stream, tokens, sorted, runs);
+          launch(number_runs, parts, block, 0, stream, tokens, sorted, static_cast<const std::int32_t*>(runs),
+                 places,
+                 ListHead{list, static_cast<std::int64_t>(shape.values_at()),
+                          static_cast<std::int64_t>(shape.row_bytes())});
+          add_runs<lanes>(stream, at, tokens, shape.dim, sorted,
+                          ListedRows<Element>{places, reinterpret_cast<Element*>(list + shape.values_at())});
         },
-        sort.workspace_bytes());
+        sort.workspace_bytes() + (parts + static_cast<std::size_t>(tokens)) * sizeof(std::int32_t));
   });
 }
 

@@ -3,9 +3,9 @@
 #include "kernels/cuda/portability.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/cuda/grid.h"
 #include "kernels/embedding.h"
@@ -25,8 +25,8 @@ __device__ inline TokenKey key_of(std::int64_t token, std::int64_t vocab, std::i
 __device__ inline std::int64_t token_of(TokenKey key) {
   return static_cast<std::int64_t>(key >> 32);
 }
-__device__ inline std::int64_t place_of(TokenKey key) {
-  return static_cast<std::int64_t>(key & 0xFFFFFFFFU);
+__device__ inline std::uint32_t place_of(TokenKey key) {
+  return static_cast<std::uint32_t>(key);
 }
 
 /// Whether a run of equal tokens begins at this place of the order.
@@ -35,7 +35,7 @@ __device__ inline bool begins_run(const TokenKey* sorted, std::int64_t at) {
 }
 
 constexpr int sort_block = 256;
-constexpr std::int64_t sort_tile = 2 * sort_block;  // keys that a block sorts by itself
+constexpr int sort_tile = 2 * sort_block;  // keys that a block sorts by itself
 
 __device__ inline void order(TokenKey& low, TokenKey& high, bool ascending) {
   if ((low > high) != ascending) return;
@@ -44,71 +44,80 @@ __device__ inline void order(TokenKey& low, TokenKey& high, bool ascending) {
   high = kept;
 }
 
-/// Bitonic sort (Batcher 1968): the network's steps of all stages within a tile, or of one greater stage
-/// those that stay within it. `stage`: the length of the sequences that are sorted behind it.
-__device__ inline void sort_in_tile(TokenKey* keys, std::int64_t first, std::int64_t stage,
-                                    std::int64_t distance) {
-  for (; distance > 0; distance /= 2) {
-    __syncthreads();
-    const std::int64_t low = threadIdx.x / distance * 2 * distance + threadIdx.x % distance;
-    order(keys[low], keys[low + distance], ((first + low) & stage) == 0);
-  }
-}
-
-/// `tokens(n)`: the n-th of `count`.
+/// Bitonic sort (Batcher 1968) of tiles. `tokens(n)`: the n-th of `count`.
 template <class Tokens>
 __global__ void sort_tiles(Tokens tokens, std::int64_t count, std::int64_t vocab, TokenKey* sorted) {
   STATIC_SHARED(TokenKey, keys, sort_tile);
-  const std::int64_t first = blockIdx.x * sort_tile;
-  for (std::int64_t i = threadIdx.x; i < sort_tile; i += sort_block) {
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * sort_tile;
+  for (int i = static_cast<int>(threadIdx.x); i < sort_tile; i += sort_block) {
     const std::int64_t n = first + i;
     keys[i] = n < count ? key_of(tokens(n), vocab, n) : no_row;
   }
-  for (std::int64_t stage = 2; stage <= sort_tile; stage *= 2) sort_in_tile(keys, first, stage, stage / 2);
+  const int pair = static_cast<int>(threadIdx.x);
+  for (int stage = 2; stage <= sort_tile; stage *= 2) {
+    for (int distance = stage / 2; distance > 0; distance /= 2) {
+      __syncthreads();
+      const int low = 2 * pair - (pair & (distance - 1));
+      order(keys[low], keys[low + distance], (low & stage) == 0);
+    }
+  }
   __syncthreads();
-  for (std::int64_t i = threadIdx.x; i < sort_tile; i += sort_block) sorted[first + i] = keys[i];
+  for (int i = static_cast<int>(threadIdx.x); i < sort_tile; i += sort_block) sorted[first + i] = keys[i];
 }
 
-static __global__ void order_apart(std::int64_t stage, std::int64_t distance, TokenKey* sorted) {
-  const std::int64_t pair = static_cast<std::int64_t>(blockIdx.x) * sort_block + threadIdx.x;
-  const std::int64_t low = pair / distance * 2 * distance + pair % distance;
-  order(sorted[low], sorted[low + distance], (low & stage) == 0);
+constexpr int merge_ways = 8;
+
+/// Sequences of `length` keys (a power of two; the last may be shorter), each sorted, become sequences of
+/// `merge_ways` times as many. So many threads find a key's place: each counts by binary search the keys of
+/// one sequence that come before it. Only those that are no row are equal: an earlier sequence's come first.
+static __global__ void merge_sequences(std::int64_t length, std::int64_t count, const TokenKey* from,
+                                       TokenKey* to) {
+  const auto way = static_cast<int>(threadIdx.x) % merge_ways;
+  const std::int64_t at = first_item() / merge_ways;
+  const std::int64_t merged = at & ~(length * merge_ways - 1);
+  const std::int64_t own = at & ~(length - 1);
+  const std::int64_t begin = merged + way * length;
+  const TokenKey key = from[at];
+  const std::int64_t behind = count - begin;
+  const auto keys = static_cast<int>(behind < 0 ? 0 : behind < length ? behind : length);
+  int before = begin == own ? static_cast<int>(at - own) : 0;
+  for (int step = begin == own ? 0 : static_cast<int>(length); step > 0; step /= 2) {
+    const int next = before + step;
+    if (next > keys) continue;
+    const TokenKey other = from[begin + next - 1];
+    if (other < key || (other == key && begin < own)) before = next;
+  }
+  for (int lane_mask = 1; lane_mask < merge_ways; lane_mask *= 2) before += exchange(before, lane_mask);
+  if (way == 0) to[merged + before] = key;
 }
 
-static __global__ void finish_stage(std::int64_t stage, TokenKey* sorted) {
-  STATIC_SHARED(TokenKey, keys, sort_tile);
-  const std::int64_t first = blockIdx.x * sort_tile;
-  for (std::int64_t i = threadIdx.x; i < sort_tile; i += sort_block) keys[i] = sorted[first + i];
-  sort_in_tile(keys, first, stage, sort_tile / 2);
-  __syncthreads();
-  for (std::int64_t i = threadIdx.x; i < sort_tile; i += sort_block) sorted[first + i] = keys[i];
-}
-
-/// Sorts the tokens of a batch on a stream.
+/// Sorts the tokens of a batch on a stream: tiles, then sequences of them, from one half of the workspace to
+/// the other.
 class TokenSort {
  public:
-  explicit TokenSort(std::int64_t tokens)
-      : count_(tokens),
-        padded_(static_cast<std::int64_t>(
-            std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(tokens, sort_tile))))) {}
+  explicit TokenSort(std::int64_t tokens) : count_(tokens), padded_(rounded_up(tokens, sort_tile)) {}
 
-  std::size_t workspace_bytes() const { return static_cast<std::size_t>(padded_) * sizeof(TokenKey); }
+  std::size_t workspace_bytes() const { return 2 * static_cast<std::size_t>(padded_) * sizeof(TokenKey); }
 
+  /// The sorted keys, in `workspace`.
   template <class Tokens>
-  void launch_on(cudaStream_t stream, Tokens tokens, std::int64_t vocab, TokenKey* sorted) const {
-    const auto blocks = static_cast<unsigned>(padded_ / sort_tile);
-    launch(sort_tiles<Tokens>, blocks, sort_block, 0, stream, tokens, count_, vocab, sorted);
-    for (std::int64_t stage = 2 * sort_tile; stage <= padded_; stage *= 2) {
-      for (std::int64_t distance = stage / 2; distance >= sort_tile; distance /= 2) {
-        launch(order_apart, blocks, sort_block, 0, stream, stage, distance, sorted);
-      }
-      launch(finish_stage, blocks, sort_block, 0, stream, stage, sorted);
+  const TokenKey* launch_on(cudaStream_t stream, const Tokens& tokens, std::int64_t vocab,
+                            TokenKey* workspace) const {
+    TokenKey* sorted = workspace;
+    TokenKey* other = workspace + padded_;
+    launch(sort_tiles<Tokens>, blocks_for(padded_, sort_tile), sort_block, 0, stream, tokens, count_, vocab,
+           sorted);
+    for (std::int64_t length = sort_tile; length < padded_; length *= merge_ways) {
+      launch(merge_sequences, blocks_for(padded_ * merge_ways, sort_block), sort_block, 0, stream, length,
+             padded_, static_cast<const TokenKey*>(sorted), other);
+      std::swap(sorted, other);
     }
+    return sorted;
   }
 
  private:
   std::int64_t count_;
-  std::int64_t padded_;  ///< a power of two
+  std::int64_t padded_;  ///< to whole tiles
 };
 
 }  // namespace lockstep::kernels

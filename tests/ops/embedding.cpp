@@ -105,17 +105,26 @@ TEST_CASE("embedding_backward adds to a sum, in its memory or beside it, as an o
   using Op = kernels::EmbeddingBackward;
   using kernels::test::upload;
   constexpr std::int64_t vocab = 9;
-  constexpr std::int64_t dim = 1031;
-  const std::vector<std::int64_t> tokens{3, 8, 3, -1, 0, 3};
+  const std::int64_t dim = GENERATE(40, 1028, 1031);
+  std::vector<std::int64_t> tokens{3, 8, 3, -1, 0, 3};
+  if (GENERATE(false, true)) {
+    tokens.insert(tokens.end(), 300, 0);
+    tokens.insert(tokens.end(), {8, 9, 7});
+    tokens.insert(tokens.end(), 70, 3);
+  }
+  const auto count = static_cast<std::int64_t>(tokens.size());
+  CAPTURE(dim, count);
   const auto floats = [](const Values& values) {
     return std::vector<float>(values.data.begin(), values.data.end());
   };
-  const auto dy = upload(floats(kernels::test::random_values({6, dim}, 1)));
+  const std::vector<float> rows = floats(kernels::test::random_values({count, dim}, 1));
+  const auto dy = upload(rows);
   const std::vector<float> known = floats(kernels::test::random_values({vocab, dim}, 2));
   const auto ids = upload(tokens);
   const kernels::TensorDesc weight{DType::f32, {vocab, dim}, {}};
   const auto run = [&](bool with_sum, bool in_place) {
-    kernels::KernelIo io{.inputs = {{DType::f32, {6, dim}, {}}, {DType::i64, {6}, {}}}, .outputs = {weight}};
+    kernels::KernelIo io{.inputs = {{DType::f32, {count, dim}, {}}, {DType::i64, {count}, {}}},
+                         .outputs = {weight}};
     if (with_sum) io.inputs.push_back(weight);
     const auto kernel = kernel_for(kernels::test::device(), Op{}, io);
     const auto sum = upload(known);
@@ -129,7 +138,13 @@ TEST_CASE("embedding_backward adds to a sum, in its memory or beside it, as an o
     stream->synchronize();
     return kernels::test::download<float>(in_place ? *sum : *out);
   };
-  std::vector<float> wanted = run(false, false);
+  std::vector<float> wanted(known.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto row = static_cast<std::size_t>(dim);
+    const std::int64_t token = tokens[i / row];
+    if (token >= 0 && token < vocab) wanted[static_cast<std::size_t>(token) * row + i % row] += rows[i];
+  }
+  CHECK(run(false, false) == wanted);
   for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += known[i];
   CHECK(run(true, false) == wanted);
   CHECK(run(true, true) == wanted);

@@ -168,13 +168,54 @@ TEST_CASE("a gradient as rows: those of embedding_backward, sorted, each once") 
   CHECK(rows == added({pair}, vocab, dim, dtype));
 }
 
+TEST_CASE("a gradient as rows: runs of equal tokens of any length") {
+  // A GPU takes runs of up to 64 to 127 rows in one way, longer ones in batches of 256.
+  const auto runs =
+      GENERATE(std::vector<std::int64_t>{1000}, std::vector<std::int64_t>{256, 1, 512, 255, 257},
+               std::vector<std::int64_t>{64, 64, 128, 1, 63, 127, 65, 2, 129, 31, 33, 32, 7, 6},
+               std::vector<std::int64_t>{3, 150, 1, 1, 70, 70, 70, 5, 300, 4});
+  const std::int64_t dim = GENERATE(1, 31, 33, 36, 128);
+  const DType dtype = GENERATE(DType::f32, DType::bf16);
+  CAPTURE(runs, dim, name_of(dtype));
+  const auto vocab = static_cast<std::int64_t>(runs.size());
+  std::int64_t tokens = 2;
+  for (const std::int64_t run : runs) tokens += run;
+  Pair pair = pair_of(tokens, vocab, dim, 11);
+  std::vector<std::int64_t> left = runs;
+  left.push_back(2);  // padding
+  std::size_t token = 0;
+  for (std::int64_t& at : pair.tokens) {
+    while (left[token] == 0) token = (token + 1) % left.size();
+    --left[token];
+    at = token < runs.size() ? static_cast<std::int64_t>(token) : -1;
+    token = (token + 1) % left.size();
+  }
+  const EmbeddingRows op{.vocab = vocab, .capacity = vocab, .dtype = dtype};
+  const Rows rows = read_list(list_of({pair}, op, dim), {dim, op.capacity, dtype});
+  CHECK(rows == added({pair}, vocab, dim, dtype));
+}
+
+TEST_CASE("a gradient as rows: tokens enough to be sorted in several passes") {
+  const std::int64_t tokens = GENERATE(512, 513, 4096, 4097, 9001, 33001);
+  const std::int64_t vocab = GENERATE(5, 400, 100000);
+  CAPTURE(tokens, vocab);
+  const Pair pair = pair_of(tokens, vocab, 1, 13);
+  const EmbeddingRows op{.vocab = vocab, .capacity = std::min(tokens, vocab)};
+  const Rows rows = read_list(list_of({pair}, op, 1), {1, op.capacity, DType::f32});
+  CHECK(rows == added({pair}, vocab, 1, DType::f32));
+}
+
 TEST_CASE("a gradient as rows: embeddings of several batches of tokens in one list") {
   constexpr std::int64_t vocab = 60;
   constexpr std::int64_t dim = 12;
-  const std::vector<Pair> pairs{pair_of(30, vocab, dim, 3), pair_of(17, vocab, dim, 5),
-                                pair_of(9, vocab, dim, 7)};
-  const EmbeddingRows op{.vocab = vocab, .capacity = 56};
-  const Rows rows = read_list(list_of(pairs, op, dim), {dim, 56, DType::f32});
+  std::vector<Pair> pairs{pair_of(30, vocab, dim, 3), pair_of(17, vocab, dim, 5), pair_of(9, vocab, dim, 7)};
+  if (GENERATE(false, true)) {
+    pairs.push_back(pair_of(301, vocab, dim, 9));
+    std::fill(pairs[1].tokens.begin(), pairs[1].tokens.end(), 3);
+    std::fill_n(pairs[3].tokens.begin(), 200, 3);
+  }
+  const EmbeddingRows op{.vocab = vocab, .capacity = vocab};
+  const Rows rows = read_list(list_of(pairs, op, dim), {dim, op.capacity, DType::f32});
   CHECK(rows == added(pairs, vocab, dim, DType::f32));
 }
 
