@@ -152,7 +152,7 @@ KernelPtr prepare(Cuda, const Pointwise& op, const KernelIo& io) {
       in_packs = op.step_count <= 2 ? short_chain(io, op, *packs) : long_chain(io, op, *packs);
       if (in_packs) first = packs->elements();
     }
-    if (first == walk.elements()) return cuda_kernel(io, in_packs);
+    if (in_packs && first == walk.elements()) return cuda_kernel(io, in_packs);
     const ChainLaunch rest = narrow_index ? chain_launch<Element, std::uint32_t>(op, walk, first)
                                           : chain_launch<Element, std::uint64_t>(op, walk, first);
     return cuda_kernel(io, [=](const Addresses& a, cudaStream_t stream) {

@@ -35,7 +35,8 @@ struct PackInputs {
   const Element* at[inputs];
 };
 
-/// Inputs of pack `item`, all of them loaded before one is waited for.
+/// Inputs of pack `item`, all of them loaded before one is waited for, and before a step's result is written:
+/// output 0 may lie where an input does.
 template <class Element, int inputs>
 __device__ void load_packs(const PackWalk<inputs>& walk, const PackInputs<Element, inputs>& from,
                            std::uint32_t item, uint4 (&packs)[inputs]) {
@@ -81,13 +82,13 @@ __device__ Floats<pack_lanes<Element>> widen_pack(const uint4& words) {
   return values;
 }
 
-/// The strides that PackWalk wants of one input, which is one of `from`.
+/// The strides that PackWalk wants of one input.
 struct PackStrides {
   bool splat;
   std::uint32_t of[PointwiseWalk::most_axes];
 };
 
-/// Starts the whole packs of a chain.
+/// Starts a chain's kernel.
 using ChainLaunch = std::function<void(const Addresses&, cudaStream_t)>;
 
 /// A walk as packs of `lanes` elements may take it.

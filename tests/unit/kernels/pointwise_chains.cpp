@@ -79,8 +79,8 @@ TEST_CASE("pointwise chain: two steps, whose operands are inputs and the first o
       joined(relu_op, Pointwise::single(F::tanh), {last(relu_op)}, true),
   };
   for (const Pointwise& chain : chains) {
-    for (const Shape& full : {Shape{1}, Shape{3}, Shape{4}, Shape{7}, Shape{8}, Shape{9}, Shape{3, 8},
-                              Shape{15, 17}, Shape{1, many_elements() + 7}}) {
+    for (const Shape& full : {Shape{0}, Shape{1}, Shape{3}, Shape{4}, Shape{7}, Shape{8}, Shape{9},
+                              Shape{3, 8}, Shape{15, 17}, Shape{1, many_elements() + 7}}) {
       check_pointwise(chain, inputs_for(std::vector<Shape>(chain.inputs, full)), dtype);
     }
     if (chain.inputs < 3) continue;
