@@ -95,7 +95,7 @@ std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec, 
   }
   if (obstacle.empty()) obstacle = spec.plan.empty() ? call->build_first(kept) : call->build(spec.plan, kept);
   if (obstacle.empty()) return call;
-  if (spec.bias || spec.relu || spec.w.dtype != spec.x.dtype) return nullptr;
+  if (spec.bias || spec.relu) return nullptr;
   obstacle.resize(std::min(obstacle.find('\n'), obstacle.size()));  // then follows a word on each engine
   throw DeviceError(
       fmt::format("cuDNN cannot compute a convolution of x {} ({}) and w {} ({}) in {} groups on this "

@@ -41,7 +41,7 @@ class DescribedGpu {
 std::shared_ptr<const DescribedGpu> describe_gpu(const std::string& json);
 
 /// A 2-d convolution or one of its gradients. Tensors have strides and no blocks; f32, bf16 or f16, all
-/// alike, but that a gradient of weights may be f32.
+/// alike.
 struct ConvolutionSpec {
   enum class Pass { forward, backward_data, backward_weights };
 
@@ -57,8 +57,7 @@ struct ConvolutionSpec {
 
 /// For the current device or, if not null, for `gpu`. `kept`, if not null: its plans by name, which save the
 /// library compiling. Operands: x, w, [bias], y; dy, w, dx; x, dy, dw. Null if the library has no plan (none
-/// of that name) for this with bias or relu, or for weights of another type than x; DeviceError if it has
-/// none for the bare convolution.
+/// of that name) for this with bias or relu; DeviceError if it has none for the bare convolution.
 std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec,
                                                    const DescribedGpu* gpu = nullptr,
                                                    const PlanStore* kept = nullptr);

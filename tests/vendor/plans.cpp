@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "kernels/base/error.h"
-#include "kernels/base/json.h"
 #include "kernels/cuda/library.h"
 #include "kernels/plan_store.h"
 #include "model/zoo/zoo.h"
@@ -25,19 +24,13 @@ namespace {
 struct Profile {
   std::string name;
   std::string json;
-  int capability;
-
-  /// sm_90, whose kernels of clusters cuDNN answers for only on the GPU itself.
-  bool has_clusters() const { return capability == 9; }
 };
 
 /// Those that `trainer plan --for` knows.
 std::vector<Profile> profiles() {
   std::vector<Profile> found;
-  for (const std::string& name : runtime::gpu_names()) {
-    const std::string json = runtime::find_gpu(name).description;
-    found.push_back({name, json, Json::parse(json).at("deviceVer").get<int>() / 100});
-  }
+  for (const std::string& name : runtime::gpu_names())
+    found.push_back({name, runtime::find_gpu(name).description});
   return found;
 }
 
@@ -57,11 +50,6 @@ Answers ask_all(const Profile& gpu) {
     }
   }
   return answers;
-}
-
-/// cuDNN refused the first plan that was wanted, but on the GPU itself it may have one.
-bool is_unknown(const Profile& gpu, const Answer& answer) {
-  return gpu.has_clusters() && (answer.has("bias and relu apart") || answer.has("dw cast"));
 }
 
 void check(const Profile& gpu, const std::string& question, const Answer& answer) {
@@ -161,22 +149,14 @@ void compare_with_golden(const std::string& library, const std::string& text) {
 TEST_CASE("cuDNN has a deterministic plan for every convolution on every GPU, the one of the golden file") {
   AnswersByGpu all;
   std::size_t questions = 0;
-  std::size_t unknown = 0;
   const std::vector<Profile> gpus = profiles();
   for (const Profile& gpu : gpus) {
-    Answers& answers = all[gpu.name] = ask_all(gpu);
+    const Answers& answers = all[gpu.name] = ask_all(gpu);
     questions += answers.size();
-    for (auto& [question, answer] : answers) {
-      check(gpu, question, answer);
-      if (!is_unknown(gpu, answer)) continue;
-      answer.notes.emplace_back("UNKNOWN");
-      ++unknown;
-    }
+    for (const auto& [question, answer] : answers) check(gpu, question, answer);
   }
   const std::string library = library_of(*kernels::make_described_cuda_device(gpus.front().json));
-  fmt::print(
-      "{} answers of {} for {} GPUs; {} are unknown: in their place the GPU may have a kernel of clusters\n",
-      questions, library, gpus.size(), unknown);
+  fmt::print("{} answers of {} for {} GPUs\n", questions, library, gpus.size());
   CHECK(gpus.size() == 10);
   compare_with_golden(library, golden_text(all));
 }

@@ -41,6 +41,13 @@ dnnl::memory::desc strided(const TensorDesc& desc, std::int64_t groups = 1) {
   return *strided;
 }
 
+/// As a real library: many GPUs have no plan for tensors of several types.
+void require_one_type(const ConvolutionSpec& spec) {
+  if (spec.w.dtype == spec.x.dtype && spec.y.dtype == spec.x.dtype) return;
+  throw UsageError(fmt::format("convolution: x is {}, w {}, y {}: must be of one type", name_of(spec.x.dtype),
+                               name_of(spec.w.dtype), name_of(spec.y.dtype)));
+}
+
 /// As a real library, which tells layouts by strides alone: of an axis of extent 1 too, which may have any.
 void require_one_form(const ConvolutionSpec& spec) {
   const auto all_lie = [&](auto form) {
@@ -212,10 +219,9 @@ class SimulatedConvolution : public DnnCall {
   dnnl::memory::desc scratchpad_;
 };
 
-/// As of a real library, it lacks fused plans, and those that write f32 from half types, for some shapes.
+/// As of a real library, it lacks fused plans for some shapes.
 bool lacks_plans(const ConvolutionSpec& spec) {
-  const bool mixed = spec.w.dtype != spec.x.dtype;
-  return ((spec.bias || spec.relu) && spec.geometry.groups > 1) || (mixed && spec.w.shape[1] % 4 != 0);
+  return (spec.bias || spec.relu) && spec.geometry.groups > 1;
 }
 
 bool offers(const ConvolutionSpec& spec, Algorithm::Kind algorithm) {
@@ -231,6 +237,7 @@ bool offers(const ConvolutionSpec& spec, Algorithm::Kind algorithm) {
 
 std::vector<std::string> convolution_plans(const ConvolutionSpec& spec, const DescribedGpu*) {
   if (lacks_plans(spec)) return {};
+  require_one_type(spec);
   require_one_form(spec);
   const simgpu::OneThread guard;
   std::vector<std::string> names;
@@ -249,6 +256,7 @@ std::shared_ptr<const DescribedGpu> describe_gpu(const std::string&) {
 std::shared_ptr<const DnnCall> prepare_convolution(const ConvolutionSpec& spec, const DescribedGpu*,
                                                    const PlanStore* kept) {
   if (lacks_plans(spec)) return nullptr;
+  require_one_type(spec);
   require_one_form(spec);
   const auto named = std::ranges::find_if(named_plans, [&](const NamedPlan& plan) {
     return simgpu::is_buildable(plan.name) && (spec.plan.empty() || plan.name == spec.plan);
