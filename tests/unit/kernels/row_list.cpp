@@ -196,7 +196,7 @@ TEST_CASE("a gradient as rows: runs of equal tokens of any length") {
 }
 
 TEST_CASE("a gradient as rows: tokens enough to be sorted in several passes") {
-  const std::int64_t tokens = GENERATE(512, 513, 4096, 4097, 9001, 33001);
+  const std::int64_t tokens = GENERATE(512, 513, 4096, 4097, 9001, 70001);
   const std::int64_t vocab = GENERATE(5, 400, 100000);
   CAPTURE(tokens, vocab);
   const Pair pair = pair_of(tokens, vocab, 1, 13);
