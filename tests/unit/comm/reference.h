@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -30,13 +31,26 @@ T element(int rank, std::size_t index) {
 
 /// In f32 for halves.
 template <class T>
+auto widened(T value) {
+  if constexpr (is_half_type<T>)
+    return widen(value);
+  else
+    return value;
+}
+
+/// Whether both can be the sum of all ranks' elements, each in its own order.
+template <class T>
+bool are_sums_alike(T one, T other, int ranks, std::size_t index) {
+  constexpr double unit = is_half_type<T> ? 0x1p-8 : 0x1p-24;  // of bf16, the coarser half
+  double terms = 0;
+  for (int rank = 0; rank < ranks; ++rank)
+    terms += std::abs(static_cast<double>(widened(element<T>(rank, index))));
+  const double distance = static_cast<double>(widened(one)) - static_cast<double>(widened(other));
+  return std::abs(distance) <= ranks * unit * terms;
+}
+
+template <class T>
 auto tree_sum_of_elements(int first, int count, std::size_t index) {
-  const auto widened = [](auto value) {
-    if constexpr (is_half_type<T>)
-      return widen(value);
-    else
-      return value;
-  };
   if (count == 1) return widened(element<T>(first, index));
   int left = 1;
   while (left * 2 < count) left *= 2;
