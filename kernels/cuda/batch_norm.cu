@@ -12,7 +12,7 @@ namespace {
 
 /// `residual` may be null.
 template <Following known, class Rows, class Element>
-__global__ void __launch_bounds__(walking_block, walking_blocks(1))
+__global__ void __launch_bounds__(walking_block, least_blocks(known, 1))
     normalise_rows(Rows rows, RowWalk walk, Following function, float eps, const Element* x, Affines affines,
                    const Element* residual, Element* y) {
   using Packed = Pack<Element, Rows::width>;
@@ -114,7 +114,7 @@ struct InputGradient {
 };
 
 template <Following known, class Rows, class Element>
-__global__ void __launch_bounds__(walking_block, walking_blocks(2))
+__global__ void __launch_bounds__(walking_block, least_blocks(known, 2))
     gradient_of_rows(Rows rows, RowWalk walk, std::int64_t channels, std::int64_t count, std::int64_t samples,
                      Following function, float eps, BatchNormGradientInputs<Element> from, BatchSums batch,
                      BatchNormGradients<Element> gradients) {

@@ -153,6 +153,11 @@ constexpr int loads_together(Following known, int operands) {
   return known == any ? 1 : 4 / operands;
 }
 
+/// As walking_blocks: an unknown function needs registers of its own.
+constexpr int least_blocks(Following known, int operands) {
+  return known == any ? 2 : walking_blocks(operands);
+}
+
 /// A tensor as rows of packs: of channels side by side, or, where `channels` is 1, of one channel's pixels.
 /// Rows are pixels, or images.
 template <class ElementType, int of_pack>

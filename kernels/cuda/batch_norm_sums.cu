@@ -12,7 +12,7 @@ namespace lockstep::kernels {
 namespace {
 
 template <Following known, class Rows, class Element>
-__global__ void __launch_bounds__(walking_block, walking_blocks(2))
+__global__ void __launch_bounds__(walking_block, least_blocks(known, 2))
     sums_of_rows(RowWalk walk, Following function, float eps, BatchNormGradientInputs<Element> from,
                  float* partials) {
   constexpr int width = Rows::width;
