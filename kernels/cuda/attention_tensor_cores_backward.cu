@@ -19,8 +19,11 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, TensorCoreTiles
   STATIC_SHARED(uint4, values, 2 * buffer);
   const int block_first = static_cast<int>(h.first_row<Tiles::own_queries>());
   const int query = block_first + static_cast<int>(threadIdx.x) / 32 * columns;  // of the warp
-  const Rules rules{dropout, in.mask, plain ? Philox{0, 0} : words_of_head(dropout, h, in.state),
-                    in.state != nullptr};
+  static_assert(sizeof(Philox) == sizeof(uint4));
+  STATIC_SHARED(uint4, words_room, 1);
+  Philox* const words = aligned_cast<Philox>(words_room);
+  if (!plain && threadIdx.x == 0) *words = words_of_head(dropout, h, in.state);
+  const Rules rules{dropout, in.mask, words, in.state != nullptr};
   const OwnRows<Element, dim, strips> q(in.q + h.q_at(query), h.q_row, h.queries - query, h.dim);
   const OwnRows<Element, dim, strips> of_y(dy + h.y_at(query), h.heads * h.dim, h.queries - query, h.dim);
 
@@ -122,8 +125,11 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
   STATIC_SHARED(float, sums, 2 * Tiles::step);
   const int block_first = static_cast<int>(h.first_row<Tiles::rows>());
   const int key = block_first + static_cast<int>(threadIdx.x) / 32 * 16;  // of the warp
-  const Rules rules{dropout, in.mask, plain ? Philox{0, 0} : words_of_head(dropout, h, in.state),
-                    in.state != nullptr};
+  static_assert(sizeof(Philox) == sizeof(uint4));
+  STATIC_SHARED(uint4, words_room, 1);
+  Philox* const words = aligned_cast<Philox>(words_room);
+  if (!plain && threadIdx.x == 0) *words = words_of_head(dropout, h, in.state);
+  const Rules rules{dropout, in.mask, words, in.state != nullptr};
   // Sums of long rows leave registers for one of the two operands.
   constexpr bool shares_keys = dim > 64;
   STATIC_SHARED(uint4, own_keys, shares_keys ? Tiles::rows * Tiles::row : 1);
@@ -142,15 +148,14 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
 
   const RowCopies<Element, dim> copies_of_q(in.q + h.q_at(0), h.q_row, h.dim);
   const RowCopies<Element, dim> copies_of_dy(of_y.dy + h.y_at(0), h.heads * h.dim, h.dim);
-  float next_log = 0;
-  float next_sum = 0;
   const auto begin_fetch = [&](int query, int place) {
     copies_of_q.template begin<Tiles::step>(queries + place, query, h.queries);
     copies_of_dy.template begin<Tiles::step>(of_results + place, query, h.queries);
     if (threadIdx.x >= Tiles::step) return;
     const std::int64_t at = query + threadIdx.x;
-    next_log = at < h.queries ? of_y.logsumexp[h.row_at(at)] * log2_of_e : INFINITY;
-    next_sum = at < h.queries ? of_y.row_sums[h.row_at(at)] : 0.0F;
+    const int number = place / buffer * Tiles::step + static_cast<int>(threadIdx.x);
+    begin_copy(logs + number, of_y.logsumexp + h.row_at(at), at < h.queries);
+    begin_copy(sums + number, of_y.row_sums + h.row_at(at), at < h.queries);
   };
   SumTile of_k[dim / 8];
   SumTile of_v[dim / 8];
@@ -161,10 +166,6 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
     const int place = turn * buffer;
     const float* const log = logs + turn * Tiles::step;
     const float* const sum = sums + turn * Tiles::step;
-    if (threadIdx.x < Tiles::step) {
-      logs[turn * Tiles::step + threadIdx.x] = next_log;
-      sums[turn * Tiles::step + threadIdx.x] = next_sum;
-    }
     wait_for_copies();
     __syncthreads();  // all have come, and none reads the other buffers
     if (query + Tiles::step < end) begin_fetch(query + Tiles::step, buffer - place);
@@ -188,7 +189,7 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
     for (int n = 0; n < Tiles::step / 8; ++n) {
       const auto place_of = [&](int i) { return 8 * n + SumTile::column(i); };
       turn_to_gradients<plain, true>(
-          h, rules, all, query + 8 * n, key, [&](int i) { return log[place_of(i)]; },
+          h, rules, all, query + 8 * n, key, [&](int i) { return log[place_of(i)] * log2_of_e; },
           [&](int i) { return sum[place_of(i)]; }, scores[n], products[n]);
     }
     LOCKSTEP_UNROLL

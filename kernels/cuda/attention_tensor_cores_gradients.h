@@ -25,7 +25,7 @@ struct OwnRows {
 struct Rules {
   Dropout dropout;
   CudaMask mask;
-  Philox words;
+  const Philox* words;  ///< of the head, in shared memory: registers are short
   bool drops;
 };
 
@@ -36,7 +36,7 @@ __device__ void turn_to_gradients(const CudaHead& h, const Rules& rules, bool al
                                   Log log, RowSum row_sum, SumTile& scores, SumTile& products) {
   float factors[4] = {1, 1, 1, 1};
   if constexpr (!plain) {
-    if (rules.drops) drop_factors<rows_are_keys>(rules.dropout, rules.words, query, key, factors);
+    if (rules.drops) drop_factors<rows_are_keys>(rules.dropout, *rules.words, query, key, factors);
   }
   LOCKSTEP_UNROLL
   for (int i = 0; i < 4; ++i) {

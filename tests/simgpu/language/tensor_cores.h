@@ -47,8 +47,9 @@ void load_tile(std::uint32_t (&words)[4], const uint4* tile, int row) {
 }
 
 /// Done at once, though a GPU takes its time until the wait.
-inline void begin_copy(uint4* to, const uint4* from, bool is_there) {
-  *to = is_there ? *from : uint4{};
+template <class Word>
+void begin_copy(Word* to, const Word* from, bool is_there) {
+  *to = is_there ? *from : Word{};
 }
 inline void wait_for_copies() {}
 
