@@ -152,13 +152,6 @@ std::string description_of(std::span<const kernels::TensorDesc> tensors) {
   return text;
 }
 
-/// Equal for ops that take equally long.
-std::string description_of(const model::Op& op, const kernels::KernelIo& io) {
-  const std::string attributes = op.attributes();
-  return fmt::format("{}{}{}: {} -> {}", op.name(), attributes.empty() ? "" : " ", attributes,
-                     description_of(io.inputs), description_of(io.outputs));
-}
-
 bool is_offered(const std::string& algorithm, const model::Op& op,
                 const std::vector<model::OpPtr>& candidates) {
   const auto has_it = [&](const model::OpPtr& candidate) { return candidate->algorithm() == algorithm; };
@@ -171,6 +164,12 @@ bool is_convolution(const model::Op& op) {
 }
 
 }  // namespace
+
+std::string description_of(const model::Op& op, const kernels::KernelIo& io) {
+  const std::string attributes = op.attributes();
+  return fmt::format("{}{}{}: {} -> {}", op.name(), attributes.empty() ? "" : " ", attributes,
+                     description_of(io.inputs), description_of(io.outputs));
+}
 
 void set_precision(model::Graph& graph, kernels::MatmulPrecision products,
                    kernels::MatmulPrecision convolutions) {

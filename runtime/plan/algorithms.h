@@ -32,6 +32,9 @@ struct Benchmark {
   std::size_t timed = 0;  ///< of the ops; for the others it was known
 };
 
+/// Equal for ops that take equally long on a device.
+std::string description_of(const model::Op& op, const kernels::KernelIo& io);
+
 /// Selects the fastest algorithm of every op of the graph for which the device offers several. What is not
 /// `known`, or not offered, is timed on scratch memory (best of a few tries) and known from then on. The
 /// counterpart of cudnn.benchmark, on the CPU too.

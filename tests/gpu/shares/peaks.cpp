@@ -30,9 +30,9 @@ double seconds_of_spec(Device& device, const Spec& spec, KernelIo io) {
 
 }  // namespace
 
-Peaks measure_peaks(Device& device, MatmulPrecision precision) {
+Peaks measure_peaks(Device& device, DType dtype, MatmulPrecision precision) {
   const auto [n, copied] = sizes_for(device);
-  const TensorDesc matrix{DType::f32, {n, n}, {}};
+  const TensorDesc matrix{dtype, {n, n}, {}};
   const double product =
       seconds_of_spec(device, Linear{.precision = precision}, {{matrix, matrix}, {matrix}});
   const TensorDesc vector{DType::f32, {copied}, {}};

@@ -11,6 +11,7 @@ struct Peaks {
   double bytes = 0;  ///< read and written by a large copy (a relu), a second
 };
 
-Peaks measure_peaks(kernels::Device& device, kernels::MatmulPrecision precision);
+/// `dtype`: of the product; the copy is of f32.
+Peaks measure_peaks(kernels::Device& device, DType dtype, kernels::MatmulPrecision precision);
 
 }  // namespace lockstep::shares
