@@ -163,7 +163,7 @@ constexpr int least_blocks(Following known, int operands) {
 template <class ElementType, int of_pack>
 struct PackedRows {
   using Element = ElementType;
-  static constexpr int width = pack_width<Element>;
+  static constexpr int width = pack_lanes<Element>;
   static constexpr int channels = of_pack;  ///< of a pack
 
   std::int64_t rows, columns;
@@ -179,7 +179,7 @@ template <class Make>
 KernelPtr with_rows_of_pixels(const TensorDesc& x, Make make) {
   const ChannelView view = channel_view(x);
   return with_element(x.dtype, [&]<class Element>(Element*) -> KernelPtr {
-    constexpr int width = pack_width<Element>;
+    constexpr int width = pack_lanes<Element>;
     const bool is_side_by_side = view.groups == 1 && view.lanes == view.channels;
     if (!is_side_by_side || view.channels % width != 0 || view.elements() == 0) return nullptr;
     return make(PackedRows<Element, width>{view.elements_of_channel(), view.channels / width, 0});
@@ -192,8 +192,8 @@ KernelPtr with_packed_rows(const TensorDesc& x, Make make) {
   if (KernelPtr of_pixels = with_rows_of_pixels(x, make)) return of_pixels;
   const ChannelView view = channel_view(x);
   return with_element(x.dtype, [&]<class Element>(Element*) -> KernelPtr {
-    const std::int64_t of_channel = view.pixels / pack_width<Element>;
-    if (view.lanes != 1 || view.pixels % pack_width<Element> != 0 || view.elements() == 0) return nullptr;
+    const std::int64_t of_channel = view.pixels / pack_lanes<Element>;
+    if (view.lanes != 1 || view.pixels % pack_lanes<Element> != 0 || view.elements() == 0) return nullptr;
     return make(PackedRows<Element, 1>{view.images, view.channels * of_channel, of_channel});
   });
 }

@@ -170,10 +170,10 @@ KernelPtr moments_kernel(const KernelIo& io, Join join, std::int64_t samples = 1
   });
   if (fast != nullptr) return fast;
   return with_images(io.inputs[Op::x], [&]<class Element, class Index>(const Images<Index>& images) {
-    const ShareSums sums(pack_width<Element>, images);
+    const ShareSums sums(pack_lanes<Element>, images);
     const auto kernel = sums.side_by_side ? moments_of_chunk<true, 1, Index, Element>
                         : sums.width == 1 ? moments_of_chunk<false, 1, Index, Element>
-                                          : moments_of_chunk<false, pack_width<Element>, Index, Element>;
+                                          : moments_of_chunk<false, pack_lanes<Element>, Index, Element>;
     const auto sum = [=](const Addresses& a, cudaStream_t stream) {
       launch(kernel, sums.blocks, summing_block, 0, stream, images, static_cast<Index>(sums.chunks.size),
              a.in<StepState>(Op::state), samples, a.in<Element>(Op::x), a.workspace<float>());

@@ -124,10 +124,10 @@ KernelPtr prepare(Cuda, const BatchNormSums& op, const KernelIo& io) {
   });
   if (fast != nullptr) return fast;
   return with_images(io.inputs[Op::x], [&]<class Element, class Index>(const Images<Index>& images) {
-    const ShareSums sums(pack_width<Element>, images);
+    const ShareSums sums(pack_lanes<Element>, images);
     const auto kernel = sums.side_by_side ? sums_of_chunk<true, 1, Index, Element>
                         : sums.width == 1 ? sums_of_chunk<false, 1, Index, Element>
-                                          : sums_of_chunk<false, pack_width<Element>, Index, Element>;
+                                          : sums_of_chunk<false, pack_lanes<Element>, Index, Element>;
     const auto sum = [=](const Addresses& a, cudaStream_t stream) {
       launch(kernel, sums.blocks, summing_block, 0, stream, images, static_cast<Index>(sums.chunks.size),
              function, eps, gradient_inputs_of<Op, Element>(a), a.workspace<float>());

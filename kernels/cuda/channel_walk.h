@@ -12,10 +12,6 @@
 /// thread keeps its column, so that numbers of channels stay in its registers.
 namespace lockstep::kernels {
 
-/// Elements that are loaded at once.
-template <class Element>
-inline constexpr int pack_width = 16 / static_cast<int>(sizeof(Element));
-
 /// Calls use(row, load(row)) for every `step`-th row from `row` to before `end`, with `together` loads in
 /// flight.
 template <int together, class Load, class Use>

@@ -52,6 +52,10 @@ struct alignas(lanes * sizeof(Element)) Pack {
 template <class Element>
 using Four = Pack<Element, 4>;
 
+/// Elements of 16 bytes, the most that a thread loads at once.
+template <class Element>
+inline constexpr int pack_lanes = 16 / static_cast<int>(sizeof(Element));
+
 /// What is computed with such elements.
 template <int lanes>
 struct alignas(lanes * sizeof(float)) Floats {

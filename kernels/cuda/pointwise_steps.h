@@ -8,10 +8,6 @@
 /// Steps of pointwise programs: those that are known when the kernel is compiled, and one of any kind.
 namespace lockstep::kernels {
 
-/// Elements of 16 bytes, the most that a thread loads at once.
-template <class Element>
-inline constexpr int pack_lanes = 16 / sizeof(Element);
-
 /// The value of one operand, the gradient of two.
 template <class Function>
 struct UnaryStep {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <limits>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/cuda/cuda_kernel.h"
@@ -8,7 +10,8 @@
 #include "kernels/cuda/pool_walk.h"
 #include "kernels/layout.h"
 
-/// A pool's launch: an item for each element of y or of x, of four channels side by side where layouts allow.
+/// A pool's launch: an item for each element of y or of x, of four channels side by side, or eight of a half
+/// type, where layouts allow.
 namespace lockstep::kernels {
 
 /// Rows that an op of x takes at a time: one, or where it says `in_strips`, as many as windows move on by.
@@ -60,7 +63,16 @@ KernelPtr pool_kernel(const KernelIo& io, const Op& op, const Pool<Index>& p, st
   });
 }
 
-/// `Pointers`: the types of the kernel's inputs, then outputs.
+/// Whether so many channels lie side by side everywhere.
+inline bool has_packs(const PoolPlanes& planes, std::int64_t lanes) {
+  bool all = planes.x.lanes % lanes == 0;
+  for (const Planes& p : {planes.x, planes.y}) {
+    for (const std::int64_t stride : {p.image, p.group, p.row, p.pixel}) all = all && stride % lanes == 0;
+  }
+  return all;
+}
+
+/// `Pointers`: the types of the kernel's inputs, of which the first is of the pool's elements, then outputs.
 template <class... Pointers, class Op>
 KernelPtr pool_kernel(const KernelIo& io, const Op& op, const Pool2dGeometry& g, const TensorDesc& x,
                       const TensorDesc& y) {
@@ -68,16 +80,18 @@ KernelPtr pool_kernel(const KernelIo& io, const Op& op, const Pool2dGeometry& g,
   const Shape& shape = Op::over_input ? x.shape : y.shape;
   const std::int64_t rows = rows_of_items<Op>(g.stride[0], x.shape[2], y.shape[2]);
   const std::int64_t items = shape[0] * planes.x.groups * planes.x.lanes * rows * shape[3];
-  bool four = planes.x.lanes % 4 == 0;
-  for (const Planes& p : {planes.x, planes.y}) {
-    for (const std::int64_t stride : {p.image, p.group, p.row, p.pixel}) four = four && stride % 4 == 0;
-  }
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   const bool narrow = x.layout_or_row_major().span() <= most && y.layout_or_row_major().span() <= most;
   constexpr auto arguments = std::index_sequence_for<Pointers...>();
+  using Element =
+      std::remove_const_t<std::remove_pointer_t<std::tuple_element_t<0, std::tuple<Pointers...>>>>;
+  constexpr int widest = pack_lanes<Element>;
   const auto make = [&]<class Index>(const Pool<Index>& p) {
-    return four ? pool_kernel<Op, 4, Index, Pointers...>(io, op, p, items / 4, arguments)
-                : pool_kernel<Op, 1, Index, Pointers...>(io, op, p, items, arguments);
+    if (has_packs(planes, widest))
+      return pool_kernel<Op, widest, Index, Pointers...>(io, op, p, items / widest, arguments);
+    if (widest != 4 && has_packs(planes, 4))
+      return pool_kernel<Op, 4, Index, Pointers...>(io, op, p, items / 4, arguments);
+    return pool_kernel<Op, 1, Index, Pointers...>(io, op, p, items, arguments);
   };
   return narrow ? make(narrowed<std::int32_t>(g, planes, x.shape, y.shape))
                 : make(narrowed<std::int64_t>(g, planes, x.shape, y.shape));
