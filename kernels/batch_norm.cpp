@@ -18,6 +18,8 @@ std::optional<ChannelView> view_of(const Shape& shape, const Layout& layout) {
   const std::int64_t channels = shape[1];
   if (shape.rank() == 2) {
     if (!layout.is_row_major(shape)) return std::nullopt;
+    // One channel has no neighbours: its lanes would be taken for a channel's pixels, those of all samples.
+    if (channels == 1) return ChannelView{1, 1, 1, shape[0], 1, 1, 1};
     return ChannelView{channels, channels, 1, 1, shape[0], 0, 0};
   }
   const std::int64_t pixels = shape[2] * shape[3];
@@ -29,7 +31,7 @@ std::optional<ChannelView> view_of(const Shape& shape, const Layout& layout) {
   }
   if (!layout.blocks.empty()) return std::nullopt;
   const bool images_follow = shape[0] == 1 || layout.strides[0] == channels * pixels;
-  if (layout.strides[1] == 1 && images_follow && is_dense(shape, layout, channels)) {
+  if (channels > 1 && layout.strides[1] == 1 && images_follow && is_dense(shape, layout, channels)) {
     return ChannelView{channels, channels, 1, 1, shape[0] * pixels, 0, 0};
   }
   if (!is_dense(shape, layout, 1)) return std::nullopt;

@@ -119,7 +119,7 @@ struct Conv2dBackwardData {
 };
 
 /// x: (N, C, H, W); dy: (N, O, H', W'); dw: (O, C / groups, KH, KW); db: (O), may be left out. dw and db may
-/// be f32 whatever x and dy are.
+/// be f32 whatever x and dy are; of half types a GPU's dw is rounded to theirs first, and has their range.
 struct Conv2dBackwardWeights {
   static constexpr std::string_view name = "conv2d_backward_weights";
   static constexpr LayoutRule layouts = LayoutRule::by_kernel;

@@ -37,7 +37,8 @@ constexpr std::string_view conv_name_of(MatmulPrecision precision) {
 }
 
 /// The type of weights that a gradient stands for. It may be f32 where the factors are bf16 or f16: their
-/// products are summed in f32, and so it is not rounded.
+/// products are summed in f32, and so it is not rounded, but where the kernel's library writes it in their
+/// type.
 inline TensorType weights_of(TensorType gradient, DType factors) {
   if (gradient.dtype == DType::f32) gradient.dtype = factors;
   return gradient;

@@ -25,7 +25,8 @@ struct RunningSoftmax {
     // Where no key is seen yet, exponentials of -INFINITY are 0, and that of a NaN stays one.
     const bool none = maximum == -INFINITY;
     const float base = none ? 0.0F : maximum * scale;
-    const float shrink = none ? 1.0F : fast_exp2(maxima[half] * scale - base);
+    // 1 where the maximum stays: what a product's rounding leaves would grow with each tile.
+    const float shrink = none ? 1.0F : fast_exp2((maxima[half] - maximum) * scale);
     float total = 0;
     LOCKSTEP_UNROLL
     for (int n = 0; n < tiles; ++n) {
@@ -57,6 +58,8 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
   constexpr int buffer = Tiles::keys * Tiles::row;
   STATIC_SHARED(uint4, keys, 2 * buffer);
   STATIC_SHARED(uint4, values, 2 * buffer);
+  STATIC_SHARED(uint4, room_of_words, 1);
+  const Philox* const words = share_words<plain>(room_of_words, dropout, h, in.state);
   const int first = static_cast<int>(h.first_row<Tiles::queries>());
   const int query = first + static_cast<int>(threadIdx.x) / 32 * columns;  // of the warp
   const float scale = h.scale * log2_of_e;
@@ -124,11 +127,10 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
       }
       if constexpr (!plain) {
         if (in.state != nullptr) {
-          const Philox words = words_of_head(dropout, h, in.state);
           LOCKSTEP_UNROLL
           for (int n = 0; n < Tiles::keys / 8; ++n) {
             float factors[4];
-            drop_factors<false>(dropout, words, query + 16 * s, key + 8 * n, factors);
+            drop_factors<false>(dropout, *words, query + 16 * s, key + 8 * n, factors);
             LOCKSTEP_UNROLL
             for (int i = 0; i < 4; ++i) scores[s][n].at[i] *= factors[i];
           }

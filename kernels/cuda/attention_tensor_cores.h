@@ -15,15 +15,14 @@ struct TensorCoreTiles {
   static constexpr int row = dim / 8 + 1;  ///< words from row to row in shared memory: other banks
   static constexpr int pairs = dim / 16;   ///< tiles of 16 columns
 
-  static constexpr int strips = dim <= 64 ? 2 : 1;  ///< of queries of a warp
+  static constexpr int strips = dim <= 64 ? 2 : 1;  ///< of queries of a warp, in forward
   static constexpr int queries = 16 * strips * warps;
   static constexpr int keys = dim <= 64 ? 64 : 32;  ///< at a time, in forward
 
-  static constexpr int query_strips = dim <= 64 ? 1 : 1;  ///< of queries of a warp, in backward
-  static constexpr int own_queries = 16 * query_strips * warps;
-  static constexpr int query_blocks = dim <= 64 ? 3 : 2;  ///< of queries that a multiprocessor has room for
-  static constexpr int rows = 16 * warps;                 ///< keys of a block, in backward
-  static constexpr int step = dim <= 64 ? 32 : 16;        ///< of the other side at a time there
+  static constexpr int rows = 16 * warps;  ///< of a block, queries or keys, in backward
+  static constexpr int query_blocks =
+      dim <= 64 ? 3 : 2;                            ///< of queries that a multiprocessor has room for there
+  static constexpr int step = dim <= 64 ? 32 : 16;  ///< of the other side at a time there
 };
 
 /// A thread's part of rows on their way to shared memory, some at a time: the same columns of every
@@ -35,18 +34,21 @@ class RowCopies {
 
   /// `columns` are there, a multiple of 8.
   __device__ RowCopies(const Element* first, std::int64_t row, std::int64_t columns)
-      : from_(first + mine() * row + word() * 8), row_(row), is_there_(word() * 8 < columns) {}
+      : from_(first + mine() * row + word() * 8),
+        row_(static_cast<int>(row)),
+        is_there_(word() * 8 < columns) {}
 
   /// The `rows` rows from `at` on begin their way, of which `count` are there. The rest becomes 0.
   template <int rows>
   __device__ void begin(uint4* to, int at, std::int64_t count) const {
     static_assert(rows % stride == 0);
-    const Element* const from = from_ + at * row_;
+    const Element* const from = from_ + static_cast<std::int64_t>(at) * row_;
     uint4* const place = to + mine() * Tiles::row + word();
     LOCKSTEP_UNROLL
     for (int i = 0; i < rows; i += stride) {
       const bool is_there = is_there_ && at + mine() + i < count;
-      begin_copy(place + i * Tiles::row, aligned_cast<const uint4>(is_there ? from + i * row_ : from_),
+      begin_copy(place + i * Tiles::row,
+                 aligned_cast<const uint4>(is_there ? from + static_cast<std::int64_t>(i) * row_ : from_),
                  is_there);
     }
   }
@@ -58,7 +60,7 @@ class RowCopies {
   __device__ static int word() { return static_cast<int>(threadIdx.x) % words; }
 
   const Element* from_;
-  std::int64_t row_;
+  int row_;
   bool is_there_;
 };
 
@@ -126,7 +128,17 @@ inline bool is_plain(const Attention& op) {
   return op.p == 0 && !op.masked && !op.documents;
 }
 
-/// Scores are kept as powers of 2, which a GPU has an instruction for.
+/// The head's random words in shared memory, for registers are short; to be read behind a barrier.
+template <bool plain>
+__device__ const Philox* share_words(uint4* room, const Dropout& dropout, const CudaHead& h,
+                                     const StepState* state) {
+  static_assert(sizeof(Philox) == sizeof(uint4));
+  auto* const words = aligned_cast<Philox>(room);
+  if (!plain && threadIdx.x == 0) *words = words_of_head(dropout, h, state);
+  return words;
+}
+
+/// Exponentials are taken to the base of 2, which a GPU has an instruction for.
 constexpr float log2_of_e = 1.44269504F;
 constexpr float ln_of_2 = 0.693147181F;
 
@@ -146,10 +158,10 @@ KernelPtr prepare_on_tensor_cores(const AttentionBackward& op, const KernelIo& i
 /// `make.operator()<Element, dim, plain>()`.
 template <class Make>
 KernelPtr for_heads(DType dtype, std::int64_t dim, bool plain, Make make) {
-  const auto of_kind = [&]<class Element, bool is_plain>() {
-    if (dim <= 32) return make.template operator()<Element, 32, is_plain>();
-    if (dim <= 64) return make.template operator()<Element, 64, is_plain>();
-    return make.template operator()<Element, 128, is_plain>();
+  const auto of_kind = [&]<class Element, bool of_plain>() {
+    if (dim <= 32) return make.template operator()<Element, 32, of_plain>();
+    if (dim <= 64) return make.template operator()<Element, 64, of_plain>();
+    return make.template operator()<Element, 128, of_plain>();
   };
   const auto of_element = [&]<class Element>() {
     return plain ? of_kind.template operator()<Element, true>()

@@ -5,19 +5,16 @@
 /// What the gradients of queries and those of keys share: see attention_tensor_cores.h.
 namespace lockstep::kernels {
 
-/// A warp's rows of one operand, `strips` times 16 from the first on, as left factors in registers.
-template <class Element, int dim, int strips>
+/// A warp's 16 rows of one operand as left factors in registers.
+template <int dim>
 struct OwnRows {
-  LeftTile tiles[strips > 0 ? strips : 1][dim / 16];
+  LeftTile tiles[dim / 16];
 
-  /// `count` rows are there, of `columns`.
-  __device__ OwnRows(const Element* first, std::int64_t row, std::int64_t count, std::int64_t columns) {
+  /// From the first on; `count` are there, of `columns`.
+  template <class Element>
+  __device__ void load(const Element* first, std::int64_t row, std::int64_t count, std::int64_t columns) {
     LOCKSTEP_UNROLL
-    for (int s = 0; s < strips; ++s) {
-      LOCKSTEP_UNROLL
-      for (int c = 0; c < dim / 16; ++c)
-        tiles[s][c] = load_left(first + 16 * s * row, row, count - 16 * s, columns, 16 * c);
-    }
+    for (int c = 0; c < dim / 16; ++c) tiles[c] = load_left(first, row, count, columns, 16 * c);
   }
 };
 
@@ -25,12 +22,12 @@ struct OwnRows {
 struct Rules {
   Dropout dropout;
   CudaMask mask;
-  const Philox* words;  ///< of the head, in shared memory: registers are short
+  const Philox* words;  ///< of the head
   bool drops;
 };
 
 /// Of a lane's four pairs, probabilities and gradients of scores, from the scores and dy v^T. `query` and
-/// `key` are the tile's first; `log(i)`, a power of 2, and `row_sum(i)` are those of pair i's query.
+/// `key` are the tile's first; `log(i)`, to the base of 2, and `row_sum(i)` are those of pair i's query.
 template <bool plain, bool rows_are_keys, class Log, class RowSum>
 __device__ void turn_to_gradients(const CudaHead& h, const Rules& rules, bool all, int query, int key,
                                   Log log, RowSum row_sum, SumTile& scores, SumTile& products) {

@@ -42,20 +42,47 @@ TEST_CASE("attention in half types: heads of 8 to 136 columns") {
 }
 
 TEST_CASE("attention in half types: lengths at the borders of tiles") {
+  const std::int64_t dim = GENERATE(16, 64, 128);
   for (const std::int64_t length : {1, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 200}) {
     for (const bool causal : {false, true}) {
-      const Attention op{.heads = 1, .causal = causal, .scale = 0.25};
-      check_half({.op = op, .q = {2, length, 16}, .k = {2, length, 16}});
+      const Attention op{.heads = 1, .causal = causal, .scale = scale_of(dim)};
+      check_half({.op = op, .q = {2, length, dim}, .k = {2, length, dim}});
     }
   }
 }
 
 TEST_CASE("attention in half types: more and fewer keys than queries") {
+  const std::int64_t dim = GENERATE(16, 64, 128);
   for (const bool causal : {false, true}) {
-    const Attention op{.heads = 2, .causal = causal, .scale = 0.25};
-    check_half({.op = op, .q = {1, 7, 32}, .k = {1, 133, 32}});
-    check_half({.op = op, .q = {1, 133, 32}, .k = {1, 7, 32}});
+    const Attention op{.heads = 2, .causal = causal, .scale = scale_of(dim)};
+    check_half({.op = op, .q = {1, 7, 2 * dim}, .k = {1, 133, 2 * dim}});
+    check_half({.op = op, .q = {1, 133, 2 * dim}, .k = {1, 7, 2 * dim}});
   }
+}
+
+TEST_CASE("attention in half types: dropout, whatever the head and the order") {
+  for (const std::int64_t dim : {24, 64, 128}) {
+    for (const bool causal : {false, true}) {
+      const Attention op{.heads = 2, .causal = causal, .scale = scale_of(dim), .p = 0.2, .stream = 12};
+      check_half({.op = op, .q = {2, 70, 2 * dim}, .k = {2, 90, 2 * dim}});
+    }
+  }
+}
+
+TEST_CASE("attention in half types: equal scores weigh the same in every tile of keys") {
+  const DType dtype = GENERATE(DType::bf16, DType::f16);
+  if (dtype == DType::f16 && device().is_cpu()) return;
+  constexpr std::int64_t keys = 4096;
+  // A score of 160 is 16 * 10; values are 1 in the first tile, and 0 in the others.
+  AttentionCase c{.op = {.heads = 1, .scale = 1}, .q = {1, 16, 16}, .k = {1, keys, 16}, .dtype = dtype};
+  std::vector<Values> operands = c.operands();
+  std::fill(operands[0].data.begin(), operands[0].data.end(), 1.0);
+  std::fill(operands[1].data.begin(), operands[1].data.end(), 10.0 + 0x1p-4);
+  std::fill(operands[2].data.begin(), operands[2].data.end(), 0.0);
+  std::fill_n(operands[2].data.begin(), 32 * 16, 1.0);
+  const std::vector<Values> got = run(c, operands, c.dy());
+  const double unit = dtype == DType::bf16 ? 0x1p-9 : 0x1p-12;
+  for (const double share : got[0].data) CHECK(std::abs(share * keys / 32 - 1) <= 1.01 * unit);
 }
 
 TEST_CASE("attention in half types: hidden keys, queries that see none, dropout and documents") {

@@ -196,8 +196,9 @@ Layout blocked(const Shape& shape) {
 }  // namespace
 
 TEST_CASE("sync_batch_norm: ranks that add moments and sums compute as one with all samples") {
-  const Shape shape = GENERATE(Shape{7, 18, 7, 5}, Shape{7, 20, 2, 2}, Shape{7, 24, 4, 4},
-                               Shape{7, 3, 60, 41}, Shape{7, 8, 60, 41});
+  const Shape shape =
+      GENERATE(Shape{7, 18, 7, 5}, Shape{7, 20, 2, 2}, Shape{7, 24, 4, 4}, Shape{7, 3, 60, 41},
+               Shape{7, 8, 60, 41}, Shape{7, 1, 2, 2}, Shape{7, 1, 1, 1}, Shape{7, 1, 28, 28});
   const DType dtype = GENERATE(DType::f32, DType::bf16);
   const int layout = GENERATE(0, 1, 2);
   const bool is_cpu = device().is_cpu();

@@ -69,10 +69,9 @@ void run(const std::vector<std::string>& arguments) {
       runtime::make_plan(task.model, task.input, request, *device, runtime::plan_constraints(options));
   if (is_simulated(*device)) fmt::print("SIMULATED: no figure here is a GPU's\n");
   fmt::print("{}, {}\n{}, batch {}, in {}, products at {} precision, convolutions at {}\n", device->name(),
-             device->instruction_set(), task.model.name, options.batch_size,
-             name_of(plan.request.compute_dtype), name_of(options.matmul_precision),
-             conv_name_of(plan.conv_precision));
-  const Peaks peaks = measure_peaks(*device, plan.request.compute_dtype, options.matmul_precision);
+             device->instruction_set(), task.model.name, options.batch_size, name_of(plan.compute_dtype),
+             name_of(options.matmul_precision), conv_name_of(plan.conv_precision));
+  const Peaks peaks = measure_peaks(*device, plan.compute_dtype, options.matmul_precision);
   fmt::print("peaks measured here: {:.1f} TFLOP/s by a matrix product, {:.0f} GB/s by a copy\n\n",
              peaks.flops / 1e12, peaks.bytes / 1e9);
   std::vector<KernelTime> kernels = time_step(plan, *device);
