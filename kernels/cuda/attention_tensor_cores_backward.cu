@@ -135,9 +135,12 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
   STATIC_SHARED(uint4, own_keys, shares_keys ? Tiles::rows * Tiles::row : 1);
   const OwnRows<Element, dim, shares_keys ? 0 : 1> k(in.k + h.k_at(key), h.k_row, h.keys - key, h.dim);
   const OwnRows<Element, dim, 1> v(in.v + h.v_at(key), h.v_row, h.keys - key, h.dim);
+  const auto end = static_cast<int>(h.queries);
+  int query = h.causal != 0 ? block_first : 0;
   if constexpr (shares_keys) {
     const RowCopies<Element, dim> copies_of_k(in.k + h.k_at(0), h.k_row, h.dim);
-    copies_of_k.template begin<Tiles::rows>(own_keys, block_first, h.keys);
+    // Keys that no query comes to are not waited for either.
+    if (query < end) copies_of_k.template begin<Tiles::rows>(own_keys, block_first, h.keys);
   }
   const auto keys_at = [&](int c) {
     if constexpr (shares_keys)
@@ -159,8 +162,6 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
   };
   SumTile of_k[dim / 8];
   SumTile of_v[dim / 8];
-  const auto end = static_cast<int>(h.queries);
-  int query = h.causal != 0 ? block_first : 0;
   if (query < end) begin_fetch(query, 0);
   for (int turn = 0; query < end; query += Tiles::step, turn = 1 - turn) {
     const int place = turn * buffer;

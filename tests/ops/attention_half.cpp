@@ -52,9 +52,11 @@ TEST_CASE("attention in half types: lengths at the borders of tiles") {
 
 TEST_CASE("attention in half types: more and fewer keys than queries") {
   for (const bool causal : {false, true}) {
-    const Attention op{.heads = 2, .causal = causal, .scale = 0.25};
-    check_half({.op = op, .q = {1, 7, 32}, .k = {1, 133, 32}});
-    check_half({.op = op, .q = {1, 133, 32}, .k = {1, 7, 32}});
+    for (const std::int64_t dim : {16, 128}) {
+      const Attention op{.heads = 2, .causal = causal, .scale = scale_of(dim)};
+      check_half({.op = op, .q = {1, 7, 2 * dim}, .k = {1, 133, 2 * dim}});
+      check_half({.op = op, .q = {1, 133, 2 * dim}, .k = {1, 7, 2 * dim}});
+    }
   }
 }
 
