@@ -151,11 +151,11 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
 
   const RowCopies<Element, dim> copies_of_q(in.q + h.q_at(0), h.q_row, h.dim);
   const RowCopies<Element, dim> copies_of_dy(of_y.dy + h.y_at(0), h.heads * h.dim, h.dim);
-  const auto begin_fetch = [&](int query, int place) {
-    copies_of_q.template begin<Tiles::step>(queries + place, query, h.queries);
-    copies_of_dy.template begin<Tiles::step>(of_results + place, query, h.queries);
+  const auto begin_fetch = [&](int first, int place) {
+    copies_of_q.template begin<Tiles::step>(queries + place, first, h.queries);
+    copies_of_dy.template begin<Tiles::step>(of_results + place, first, h.queries);
     if (threadIdx.x >= Tiles::step) return;
-    const std::int64_t at = query + threadIdx.x;
+    const std::int64_t at = first + threadIdx.x;
     const int number = place / buffer * Tiles::step + static_cast<int>(threadIdx.x);
     begin_copy(logs + number, of_y.logsumexp + h.row_at(at), at < h.queries);
     begin_copy(sums + number, of_y.row_sums + h.row_at(at), at < h.queries);
