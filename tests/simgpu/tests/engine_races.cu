@@ -66,6 +66,16 @@ __global__ void copy_over_what_is_read(const float* in, float* out) {
 }
 
 template <bool mended>
+__global__ void read_tile(float* out) {
+  __shared__ uint4 tile[32];
+  tile[threadIdx.x] = {threadIdx.x, 0, 0, 0};
+  if constexpr (mended) __syncwarp();
+  std::uint32_t words[4];
+  simgpu::load_tile<false>(words, tile, 2);
+  out[threadIdx.x] = static_cast<float>(words[0]);
+}
+
+template <bool mended>
 __global__ void count(float* counter) {
   if constexpr (mended) {
     atomicAdd(counter, 1.0f);
@@ -157,6 +167,11 @@ void lanes_read_before_write() {
   ok(launch(read_neighbouring_lane<mended>, 1, 32, 0, nullptr, out));
 }
 template <bool mended>
+void tile_read_before_write() {
+  const Numbers out(32);
+  ok(launch(read_tile<mended>, 1, 32, 0, nullptr, out));
+}
+template <bool mended>
 void plain_addition() {
   const Numbers counter(1);
   ok(launch(count<mended>, 2, threads, 0, nullptr, counter));
@@ -191,6 +206,7 @@ const Cases cases{
     BOTH(read_before_copy, read_before_copy),
     BOTH(copy_before_read, copy_before_read),
     BOTH(lanes_read_before_write, lanes_read_before_write),
+    BOTH(tile_read_before_write, tile_read_before_write),
     BOTH(plain_addition, plain_addition),
     BOTH(reduction, reduction),
     BOTH(softmax, run_softmax),
