@@ -110,12 +110,15 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
   // Sums of long rows leave registers for one of the two operands.
   constexpr bool shares_keys = dim > 64;
   STATIC_SHARED(uint4, own_keys, shares_keys ? Tiles::rows * Tiles::row : 1);
+  const int begin = h.causal != 0 ? block_first : 0;
+  const auto end = static_cast<int>(h.queries);
   OwnRows<dim> k;
   OwnRows<dim> v;
   v.load(in.v + h.v_at(key), h.v_row, h.keys - key, h.dim);
   if constexpr (shares_keys) {
     const RowCopies<Element, dim> copies_of_k(in.k + h.k_at(0), h.k_row, h.dim);
-    copies_of_k.template begin<Tiles::rows>(own_keys, block_first, h.keys);
+    // Keys that no query comes to are not waited for either.
+    if (begin < end) copies_of_k.template begin<Tiles::rows>(own_keys, block_first, h.keys);
   } else {
     k.load(in.k + h.k_at(key), h.k_row, h.keys - key, h.dim);
   }
@@ -139,10 +142,8 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
   };
   SumTile of_k[dim / 8];
   SumTile of_v[dim / 8];
-  const auto end = static_cast<int>(h.queries);
-  int query = h.causal != 0 ? block_first : 0;
-  if (query < end) begin_fetch(query, 0);
-  for (int turn = 0; query < end; query += Tiles::step, turn = 1 - turn) {
+  if (begin < end) begin_fetch(begin, 0);
+  for (int query = begin, turn = 0; query < end; query += Tiles::step, turn = 1 - turn) {
     const int place = turn * buffer;
     const float* const log = logs + turn * Tiles::step;
     const float* const sum = sums + turn * Tiles::step;
@@ -184,7 +185,6 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
       }
     }
   }
-  wait_for_copies();  // where no query sees a key, of those that nothing has waited for
   write<Element, dim>(of_k, dk + h.k_at(key), h.k_row, h.keys - key, h.dim, h.scale);
   write<Element, dim>(of_v, dv + h.v_at(key), h.v_row, h.keys - key, h.dim, 1);
 }

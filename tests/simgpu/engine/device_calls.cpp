@@ -179,6 +179,16 @@ void use_static_shared(std::byte* data, std::size_t bytes, std::size_t guard_byt
           " are left by its dynamic shared memory, or by what cudaFuncSetAttribute granted: use less");
 }
 
+void keep_copy(const BegunCopy& copy) {
+  Multiprocessor& multiprocessor = here();
+  multiprocessor.copies().add(multiprocessor.scheduler().current(), copy);
+}
+
+bool take_copy(BegunCopy& copy) {
+  Multiprocessor& multiprocessor = here();
+  return multiprocessor.copies().take(multiprocessor.scheduler().current(), copy);
+}
+
 void trap(const Call& call) {
   kernel_mistake("trap", "executes " + call_text(call, 0));
 }

@@ -55,6 +55,19 @@ void* dynamic_shared_memory(const Site& site);
 /// first thread of a block fills it, so that nobody relies on what the block before left.
 void use_static_shared(std::byte* data, std::size_t bytes, std::size_t guard_bytes);
 
+/// A copy from memory to shared memory that a thread has begun. Where it is not there, zeros are written.
+struct BegunCopy {
+  void* to;
+  const void* from;
+  std::size_t bytes;
+  bool is_there;
+  Site site;
+};
+/// Keeps it until the calling thread takes it. A thread that ends without that has made a mistake.
+void keep_copy(const BegunCopy& copy);
+/// The calling thread's next copy, the oldest first. False: it has no more.
+bool take_copy(BegunCopy& copy);
+
 /// Stops the grid as a trap instruction does.
 [[noreturn]] void trap(const Call& call);
 

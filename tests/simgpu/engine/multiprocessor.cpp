@@ -49,6 +49,7 @@ void Multiprocessor::run(const Grid& grid, const std::function<void()>& thread_b
                 static_cast<unsigned>(rows / grid.blocks.y)};
     begin_block();
     scheduler_.run(thread_body, exit_hook);
+    copies_.end_block(scheduler_);
     shared_memory_.end_block();
   }
 }
@@ -58,6 +59,7 @@ void Multiprocessor::begin_block() {
   for (std::uint32_t warp = 0; warp * limits::warp_threads < scheduler_.size(); ++warp)
     warps_[warp].begin_block(scheduler_, warp);
   shared_memory_.begin_block();
+  copies_.begin_block();
 }
 
 void run_grid(const Grid& grid, const std::function<void()>& thread_body) {

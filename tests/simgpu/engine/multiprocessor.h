@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "tests/simgpu/engine/barrier.h"
+#include "tests/simgpu/engine/begun_copies.h"
 #include "tests/simgpu/engine/grid.h"
 #include "tests/simgpu/engine/shared_memory.h"
 #include "tests/simgpu/engine/thread_scheduler.h"
@@ -22,6 +23,7 @@ class Multiprocessor {
   Barrier& barrier() { return barrier_; }
   Warp& warp() { return warps_[scheduler_.current() / limits::warp_threads]; }
   SharedMemory& shared_memory() { return shared_memory_; }
+  BegunCopies& copies() { return copies_; }
 
   /// That of the grid which the calling system thread runs; null outside of kernels.
   static Multiprocessor* running() { return running_; }
@@ -37,6 +39,7 @@ class Multiprocessor {
   Barrier barrier_{scheduler_};
   std::array<Warp, limits::block_threads / limits::warp_threads> warps_;
   SharedMemory shared_memory_;
+  BegunCopies copies_;
 };
 
 }  // namespace simgpu

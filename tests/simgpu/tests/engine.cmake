@@ -7,6 +7,7 @@ endif()
 add_executable(test_simgpu_engine
   engine_atomics.cpp
   engine_barriers.cpp
+  engine_copies.cpp
   engine_deadlock.cpp
   engine_functions.cpp
   engine_launch.cpp
@@ -33,7 +34,8 @@ target_link_libraries(test_simgpu_engine_context PRIVATE simgpu_headers)
 include(${CMAKE_CURRENT_LIST_DIR}/kernel_test.cmake)
 simgpu_kernel_test(simgpu_races SANITIZE thread SOURCES engine_races.cu engine_cases.cpp)
 simgpu_mistakes(simgpu_races REPORT "data race.*engine_races\\.cu:[0-9]+"
-  MISTAKES read_before_write write_before_read lanes_read_before_write plain_addition reduction softmax local_array)
+  MISTAKES read_before_write write_before_read read_before_copy copy_before_read lanes_read_before_write
+  tile_read_before_write plain_addition reduction softmax local_array)
 simgpu_kernel_test(simgpu_bounds SANITIZE address,undefined SOURCES engine_bounds.cu engine_cases.cpp)
 simgpu_mistakes(simgpu_bounds REPORT "AddressSanitizer.*engine_bounds\\.cu:[0-9]+|engine_bounds\\.cu:[0-9:]+ runtime error"
   MISTAKES device_memory dynamic_shared static_shared plain_shared own_array)

@@ -31,6 +31,17 @@ TEST_CASE("conversions round as they say and stop at the bounds") {
   CHECK(__float2int_rn(std::nanf("")) == 0);
 }
 
+TEST_CASE("the fast power of 2 has no subnormal results") {
+  using Limits = std::numeric_limits<float>;
+  CHECK(simgpu::fast_exp2(3.0f) == 8.0f);
+  CHECK(simgpu::fast_exp2(-126.0f) == Limits::min());
+  CHECK(simgpu::fast_exp2(-126.5f) == 0.0f);
+  CHECK(simgpu::fast_exp2(-140.0f) == 0.0f);
+  CHECK(simgpu::fast_exp2(-Limits::infinity()) == 0.0f);
+  CHECK(simgpu::fast_exp2(Limits::denorm_min()) == 1.0f);
+  CHECK(std::isnan(simgpu::fast_exp2(Limits::quiet_NaN())));
+}
+
 TEST_CASE("functions that C has not") {
   CHECK(rsqrtf(4.0f) == 0.5f);
   CHECK(__saturatef(2.0f) == 1.0f);

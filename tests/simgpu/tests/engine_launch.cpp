@@ -57,6 +57,14 @@ __global__ void store_vector(std::byte* to) {
   *aligned_cast<Vector>(to) = Vector{};
 }
 
+template <class Word>
+__global__ void copy_word(std::byte* from, std::size_t offset_to) {
+  STATIC_SHARED(uint4, tile, 2);
+  auto* const to = reinterpret_cast<Word*>(reinterpret_cast<std::byte*>(tile) + offset_to);
+  begin_copy(to, reinterpret_cast<const Word*>(from), true);
+  wait_for_copies();
+}
+
 /// The machine with other settings, until the end; then as it was at the start of the process.
 class OtherMachine {
  public:
@@ -208,6 +216,20 @@ TEMPLATE_TEST_CASE("a vector at an address that is no multiple of its alignment 
   CHECK(cudaDeviceSynchronize() == expected);
   CHECK(launch(nothing, 1, 1, 0, nullptr) == expected);
   CHECK(cudaMalloc(&block, 4) == expected);
+}
+
+TEMPLATE_TEST_CASE("a copy from or to an address that is no multiple of its bytes ends the kernel, and CUDA",
+                   "", float, uint4) {
+  const std::size_t offset_from = GENERATE(0U, 1U, 2U);  // in halves of the word
+  const std::size_t offset_to = GENERATE(0U, 1U, 2U);
+  constexpr std::size_t step = sizeof(TestType) / 2;
+  const OtherMachine machine({});
+  void* block = nullptr;
+  REQUIRE(cudaMalloc(&block, 3 * sizeof(TestType)) == cudaSuccess);
+  launch(copy_word<TestType>, 1, 1, 0, nullptr, static_cast<std::byte*>(block) + offset_from * step,
+         offset_to * step);
+  const bool is_aligned = offset_from != 1 && offset_to != 1;
+  CHECK(cudaDeviceSynchronize() == (is_aligned ? cudaSuccess : cudaErrorMisalignedAddress));
 }
 
 TEST_CASE("reports name the kernel and the line of its launch") {

@@ -41,6 +41,40 @@ __global__ void read_neighbouring_lane(float* out) {
   out[threadIdx.x] = tile[(threadIdx.x + 1) % 32];
 }
 
+/// The wait makes a thread's own copies; other threads' are there behind a barrier.
+template <bool mended>
+__global__ void read_copy_of_neighbour(const float* in, float* out) {
+  __shared__ float tile[threads];
+  simgpu::begin_copy(tile + threadIdx.x, in + threadIdx.x, true);
+  if constexpr (!mended) __syncthreads();
+  simgpu::wait_for_copies();
+  if constexpr (mended) __syncthreads();
+  out[threadIdx.x] = tile[(threadIdx.x + 1) % threads];
+}
+
+/// A copy may write at once, though it is waited for later.
+template <bool mended>
+__global__ void copy_over_what_is_read(const float* in, float* out) {
+  __shared__ float tile[threads];
+  tile[threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = tile[(threadIdx.x + 1) % threads];
+  if constexpr (mended) __syncthreads();
+  simgpu::begin_copy(tile + threadIdx.x, in + threadIdx.x, true);
+  __syncthreads();
+  simgpu::wait_for_copies();
+}
+
+template <bool mended>
+__global__ void read_tile(float* out) {
+  __shared__ uint4 tile[32];
+  tile[threadIdx.x] = {threadIdx.x, 0, 0, 0};
+  if constexpr (mended) __syncwarp();
+  std::uint32_t words[4];
+  simgpu::load_tile<false>(words, tile, 2);
+  out[threadIdx.x] = static_cast<float>(words[0]);
+}
+
 template <bool mended>
 __global__ void count(float* counter) {
   if constexpr (mended) {
@@ -118,9 +152,24 @@ void write_before_read() {
   ok(launch(use_tile_twice<mended>, 1, threads, 0, nullptr, in, out));
 }
 template <bool mended>
+void read_before_copy() {
+  const Numbers in(threads), out(threads);
+  ok(launch(read_copy_of_neighbour<mended>, 1, threads, 0, nullptr, in, out));
+}
+template <bool mended>
+void copy_before_read() {
+  const Numbers in(threads), out(threads);
+  ok(launch(copy_over_what_is_read<mended>, 1, threads, 0, nullptr, in, out));
+}
+template <bool mended>
 void lanes_read_before_write() {
   const Numbers out(32);
   ok(launch(read_neighbouring_lane<mended>, 1, 32, 0, nullptr, out));
+}
+template <bool mended>
+void tile_read_before_write() {
+  const Numbers out(32);
+  ok(launch(read_tile<mended>, 1, 32, 0, nullptr, out));
 }
 template <bool mended>
 void plain_addition() {
@@ -154,7 +203,10 @@ namespace simgpu::test {
 const Cases cases{
     BOTH(read_before_write, read_before_write),
     BOTH(write_before_read, write_before_read),
+    BOTH(read_before_copy, read_before_copy),
+    BOTH(copy_before_read, copy_before_read),
     BOTH(lanes_read_before_write, lanes_read_before_write),
+    BOTH(tile_read_before_write, tile_read_before_write),
     BOTH(plain_addition, plain_addition),
     BOTH(reduction, reduction),
     BOTH(softmax, run_softmax),
