@@ -79,6 +79,7 @@ KernelPtr prepare(Cuda, const EmbeddingBackward&, const KernelIo& io) {
   if (size.tokens > std::numeric_limits<std::int32_t>::max()) {
     throw UsageError("embedding_backward: more than 2147483647 tokens in a batch; take a smaller one");
   }
+  require_slices(Op::name, size.dim);
   const TokenSort sort(size.tokens);
   return for_rows(size, [&]<int lanes>() {
     const std::int64_t numbers = size.vocab * size.dim;

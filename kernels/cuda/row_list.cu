@@ -197,6 +197,7 @@ KernelPtr prepare(Cuda, const EmbeddingRows& op, const KernelIo& io) {
   if (tokens == 0 || tokens > std::numeric_limits<std::int32_t>::max()) {
     throw UsageError("embedding_rows: from 1 to 2147483647 tokens in a batch on a GPU");
   }
+  require_slices(EmbeddingRows::name, shape.dim);
   const TokenSort sort(tokens);
   const unsigned parts = blocks_for(tokens, block);
   return for_rows(op.dtype, shape.dim, [&]<class Element, int lanes>() {

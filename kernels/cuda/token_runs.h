@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
+#include "kernels/base/error.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/grid.h"
 #include "kernels/cuda/sorted_tokens.h"
@@ -33,8 +36,8 @@ __device__ void add_to(Floats<lanes>& sum, const Floats<lanes>& values) {
 /// Adds column `k` of `count` rows, all loaded before the first is added. `place`: of the row that each lane
 /// of the warp knows, those from `lane` on are added.
 template <int count, int lanes, class Rows>
-__device__ void add_rows(const Rows& rows, std::int64_t dim, std::int64_t k, std::uint32_t place, int lane,
-                         Floats<lanes>& total) {
+__device__ void add_named_rows(const Rows& rows, std::int64_t dim, std::int64_t k, std::uint32_t place,
+                               int lane, Floats<lanes>& total) {
   const float* row[count];
   LOCKSTEP_UNROLL
   for (int i = 0; i < count; ++i) row[i] = rows(__shfl_sync(whole_warp, place, lane + i), dim) + k;
@@ -63,12 +66,12 @@ __device__ void add_short_run(const Rows& rows, std::int64_t tokens, std::int64_
     const std::uint32_t place = place_of(key);
     if (others == 0) key = key_at(sorted, tokens, at + lane);
     int done = 0;
-    for (; done + 8 <= count; done += 8) add_rows<8>(rows, dim, k, place, done, total);
-    if ((count & 4) != 0) add_rows<4>(rows, dim, k, place, done, total);
+    for (; done + 8 <= count; done += 8) add_named_rows<8>(rows, dim, k, place, done, total);
+    if ((count & 4) != 0) add_named_rows<4>(rows, dim, k, place, done, total);
     done += count & 4;
-    if ((count & 2) != 0) add_rows<2>(rows, dim, k, place, done, total);
+    if ((count & 2) != 0) add_named_rows<2>(rows, dim, k, place, done, total);
     done += count & 2;
-    if ((count & 1) != 0) add_rows<1>(rows, dim, k, place, done, total);
+    if ((count & 1) != 0) add_named_rows<1>(rows, dim, k, place, done, total);
   }
   if (Target::adds) add_to(total, held);
   if (k < dim) store(sum, total);
@@ -204,10 +207,19 @@ __global__ void __launch_bounds__(run_block, 3)
   }
 }
 
+/// Before `add_runs`, when its kernel is prepared: a grid has no more slices.
+inline void require_slices(std::string_view op, std::int64_t dim) {
+  constexpr std::int64_t most_columns = 65535 * slice;
+  if (dim <= most_columns) return;
+  throw UsageError(std::string(op) + ": rows of " + std::to_string(dim) + " numbers; a GPU takes at most " +
+                   std::to_string(most_columns));
+}
+
 /// Adds all runs. `lanes`: of a row, divide `dim`.
 template <int lanes, class Rows, class Target>
 void add_runs(cudaStream_t stream, const Rows& rows, std::int64_t tokens, std::int64_t dim,
               const TokenKey* sorted, const Target& to) {
+  if (dim == 0) return;
   const std::int64_t columns = dim / lanes;
   const auto threads =
       static_cast<unsigned>(std::clamp<std::int64_t>(rounded_up(columns, warp), warp, short_block));

@@ -117,7 +117,8 @@ TEST_CASE("embedding_backward adds to a sum, in its memory or beside it, as an o
   const auto floats = [](const Values& values) {
     return std::vector<float>(values.data.begin(), values.data.end());
   };
-  const std::vector<float> rows = floats(kernels::test::random_values({count, dim}, 1));
+  std::vector<float> rows = floats(kernels::test::random_values({count, dim}, 1));
+  for (float& value : rows) value /= 3;  // sums round
   const auto dy = upload(rows);
   const std::vector<float> known = floats(kernels::test::random_values({vocab, dim}, 2));
   const auto ids = upload(tokens);
@@ -148,6 +149,27 @@ TEST_CASE("embedding_backward adds to a sum, in its memory or beside it, as an o
   for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += known[i];
   CHECK(run(true, false) == wanted);
   CHECK(run(true, true) == wanted);
+}
+
+TEST_CASE("embedding_backward: rows of no numbers are none, and rows that no grid covers are refused") {
+  using Op = kernels::EmbeddingBackward;
+  kernels::Device& device = kernels::test::device();
+  const auto kernel_of = [&](std::int64_t dim) {
+    return kernel_for(
+        device, Op{},
+        {{{DType::f32, {100, dim}, {}}, {DType::i64, {100}, {}}}, {{DType::f32, {5, dim}, {}}}});
+  };
+  const auto tokens = kernels::test::upload(std::vector<std::int64_t>(100, 3));
+  const auto nothing = device.allocate(64);
+  const auto kernel = kernel_of(0);
+  const auto workspace = device.allocate(std::max<std::size_t>(kernel->workspace_bytes(), 64));
+  void* const addresses[] = {nothing->data(), tokens->data(), nothing->data()};
+  const auto stream = device.make_stream();
+  CHECK_NOTHROW(kernel->bind(addresses, workspace->data())->launch(*stream));
+  CHECK_NOTHROW(stream->synchronize());
+  if (device.is_cpu()) return;
+  CHECK_NOTHROW(kernel_of(2097120));
+  CHECK_THROWS_WITH(kernel_of(2097121), Catch::Contains("at most 2097120"));
 }
 
 TEST_CASE("embedding: the same bits from any team") {

@@ -16,4 +16,9 @@ inline std::unique_ptr<kernels::Device> make_device_under_test(int cpu_threads) 
   return kernels::make_cpu_device(cpu_threads);
 }
 
+/// No GPU, but the machine in software: its libraries and its functions of math are the host's.
+inline bool is_simulated(const kernels::Device& device) {
+  return !device.is_cpu() && kernels::cuda_in_this_build() == "simulated";
+}
+
 }  // namespace lockstep::tests

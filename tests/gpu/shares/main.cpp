@@ -12,6 +12,7 @@
 #include "tests/gpu/shares/peaks.h"
 #include "tests/gpu/shares/step.h"
 #include "tests/gpu/shares/timing.h"
+#include "tests/support/device_under_test.h"
 
 // What a training step's kernels take, and how near they come to what the device can do: usage as `trainer
 // plan`, e.g. kernel_shares --device cuda --model convnet --dataset synthetic --image-shape 1x28x28
@@ -67,7 +68,7 @@ void run(const std::vector<std::string>& arguments) {
       runtime::training_request(options, {.batch = options.batch_size}, 1, {});
   const runtime::Plan plan =
       runtime::make_plan(task.model, task.input, request, *device, runtime::plan_constraints(options));
-  if (is_simulated(*device)) fmt::print("SIMULATED: no figure here is a GPU's\n");
+  if (tests::is_simulated(*device)) fmt::print("SIMULATED: no figure here is a GPU's\n");
   fmt::print("{}, {}\n{}, batch {}, in {}, products at {} precision, convolutions at {}\n", device->name(),
              device->instruction_set(), task.model.name, options.batch_size, name_of(plan.compute_dtype),
              name_of(options.matmul_precision), conv_name_of(plan.conv_precision));

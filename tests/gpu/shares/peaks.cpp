@@ -4,6 +4,7 @@
 #include "kernels/pointwise.h"
 #include "runtime/plan/launches.h"
 #include "tests/gpu/shares/timing.h"
+#include "tests/support/device_under_test.h"
 
 namespace lockstep::shares {
 namespace {
@@ -17,7 +18,7 @@ struct Sizes {
 
 /// Large enough that nothing of it stays in a cache, and that a GPU's multiprocessors are all at work.
 Sizes sizes_for(const Device& device) {
-  if (is_simulated(device)) return {64, 1 << 16};
+  if (tests::is_simulated(device)) return {64, 1 << 16};
   if (device.is_cpu()) return {1024, 1 << 24};
   return {8192, 1 << 28};
 }

@@ -10,7 +10,6 @@
 
 #include "kernels/base/deadline.h"
 #include "kernels/base/half.h"
-#include "kernels/cuda/library.h"
 
 namespace lockstep::shares {
 namespace {
@@ -135,10 +134,6 @@ double seconds_of_launch(Device& device, const Kernel& kernel, const KernelIo& i
   once();
   if (!device.has_graphs()) return shortest(once, budget_seconds);
   return seconds_of_replay(device, launch.bound(), launch.stream(), std::max(seconds_of(once), 1e-7));
-}
-
-bool is_simulated(const Device& device) {
-  return !device.is_cpu() && cuda_in_this_build() == "simulated";
 }
 
 }  // namespace lockstep::shares

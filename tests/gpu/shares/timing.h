@@ -50,7 +50,4 @@ class LoneLaunch {
 double seconds_of_launch(kernels::Device& device, const kernels::Kernel& kernel, const kernels::KernelIo& io,
                          const Contents& contents, double budget_seconds = 0.1);
 
-/// No GPU, but the machine in software, whose figures mean nothing.
-bool is_simulated(const kernels::Device& device);
-
 }  // namespace lockstep::shares

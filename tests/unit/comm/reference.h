@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/base/half.h"
 
@@ -38,15 +39,22 @@ auto widened(T value) {
     return value;
 }
 
-/// Whether both can be the sum of all ranks' elements, each in its own order.
+/// How far one rounding takes a number off, as a part of it.
+template <class T>
+constexpr double unit_of_rounding = std::numeric_limits<T>::epsilon() / 2;
+template <>
+inline constexpr double unit_of_rounding<BFloat16> = 0x1p-8;
+template <>
+inline constexpr double unit_of_rounding<Float16> = 0x1p-11;
+
+/// Whether both can be the sum of all ranks' elements, each in its own order and rounded by each addition.
 template <class T>
 bool are_sums_alike(T one, T other, int ranks, std::size_t index) {
-  constexpr double unit = is_half_type<T> ? 0x1p-8 : 0x1p-24;  // of bf16, the coarser half
   double terms = 0;
   for (int rank = 0; rank < ranks; ++rank)
     terms += std::abs(static_cast<double>(widened(element<T>(rank, index))));
   const double distance = static_cast<double>(widened(one)) - static_cast<double>(widened(other));
-  return std::abs(distance) <= ranks * unit * terms;
+  return std::abs(distance) <= 2 * (ranks - 1) * unit_of_rounding<T> * terms;
 }
 
 template <class T>

@@ -69,6 +69,10 @@ Device& device() {
   return *under_test;
 }
 
+bool is_real_gpu() {
+  return !device().is_cpu() && !tests::is_simulated(device());
+}
+
 std::int64_t many_elements() {
   return device().is_cpu() ? 70003 : 5003;
 }

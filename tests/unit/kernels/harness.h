@@ -24,6 +24,9 @@ enum class Layouts { row_major, chosen, row_major_inputs };
 /// Of the whole test, made once.
 kernels::Device& device();
 
+/// Whether that is a GPU and NVIDIA's libraries compute, which the simulator has not.
+bool is_real_gpu();
+
 /// Elements enough for two threads of the CPU, or for a few blocks of a GPU (the simulator and a sanitizer
 /// take half a microsecond for each), and a tail.
 std::int64_t many_elements();

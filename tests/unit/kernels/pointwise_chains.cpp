@@ -144,7 +144,8 @@ TEST_CASE("pointwise chain: the bits of its parts") {
 TEST_CASE("pointwise chain: output 0 may take the memory of an input that later steps read") {
   const DType dtype = GENERATE(from_range(pointwise_dtypes()));
   const Pointwise chain = joined(relu_op, add_op, {last(relu_op), 0}, true);
-  const auto inputs = inputs_for({{3, 1100}});
+  const Shape shape = GENERATE(Shape{5}, Shape{3, 1100}, Shape{3, 1101});  // with elements behind whole packs
+  const auto inputs = inputs_for({shape});
   KernelIo io = pointwise_io(chain, inputs, dtype);
   choose_layouts(device(), chain, io);
   const auto kernel = kernel_for(device(), chain, io);
@@ -155,6 +156,6 @@ TEST_CASE("pointwise chain: output 0 may take the memory of an input that later 
   kernel->bind(addresses, nullptr)->launch(*stream);
   stream->synchronize();
   const auto wanted = pointwise(chain, inputs);
-  require_rounded(unpack(*x, {3, 1100}, *io.outputs[0].layout, dtype), wanted[0], dtype);
-  require_rounded(unpack(*sum, {3, 1100}, *io.outputs[1].layout, dtype), wanted[1], dtype);
+  require_rounded(unpack(*x, shape, *io.outputs[0].layout, dtype), wanted[0], dtype);
+  require_rounded(unpack(*sum, shape, *io.outputs[1].layout, dtype), wanted[1], dtype);
 }

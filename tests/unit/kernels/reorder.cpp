@@ -13,10 +13,28 @@ using namespace lockstep::kernels::test;
 
 namespace {
 
-/// Bits of `dtype` as numbers T, from row-major to the opposite order, there and back.
+/// The first dimension lies innermost, each with room for some more.
+Layout turned(const Shape& shape, const std::vector<std::int64_t>& room) {
+  Layout layout = Layout::row_major(shape);
+  std::int64_t stride = 1;
+  for (std::size_t axis = 0; axis < shape.rank(); stride *= layout.padded[axis++]) {
+    layout.padded[axis] += room[axis];
+    layout.strides[axis] = stride;
+  }
+  return layout;
+}
+
+/// With room for one more of the first dimension.
+Layout turned(const Shape& shape) {
+  std::vector<std::int64_t> room(shape.rank());
+  room[0] = 1;
+  return turned(shape, room);
+}
+
+/// Bits of `dtype` as numbers T, from row-major to `other`, there and back.
 template <class T>
-void check_bits(const Shape& shape, DType dtype) {
-  CAPTURE(name_of(dtype), shape.str());
+void check_bits(const Shape& shape, DType dtype, const Layout& other) {
+  CAPTURE(name_of(dtype), shape.str(), other.str());
   const auto moved = [&](const std::vector<T>& x, const Layout& from, const Layout& to) {
     const KernelIo io{{{dtype, shape, from}}, {{dtype, shape, to}}};
     const auto source = upload(x);
@@ -28,25 +46,19 @@ void check_bits(const Shape& shape, DType dtype) {
     stream->synchronize();
     return download<T>(*target);
   };
-  // The first dimension lies innermost, with room for one more.
-  Layout turned = Layout::row_major(shape);
-  ++turned.padded[0];
-  std::int64_t stride = 1;
-  for (std::size_t axis = 0; axis < shape.rank(); stride *= turned.padded[axis++])
-    turned.strides[axis] = stride;
   std::vector<T> x(static_cast<std::size_t>(shape.elements()));
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(std::numeric_limits<T>::max() - i);
-  std::vector<T> wanted(static_cast<std::size_t>(turned.span()));
+  std::vector<T> wanted(static_cast<std::size_t>(other.span()));
   for (std::int64_t i = 0; i < shape.elements(); ++i) {
     Shape index = shape;
     std::int64_t rest = i;
     for (std::size_t axis = shape.rank(); axis-- > 0; rest /= shape[axis]) index[axis] = rest % shape[axis];
-    wanted[static_cast<std::size_t>(turned.offset(index))] = x[static_cast<std::size_t>(i)];
+    wanted[static_cast<std::size_t>(other.offset(index))] = x[static_cast<std::size_t>(i)];
   }
   const Layout row_major = Layout::row_major(shape);
-  const std::vector<T> there = moved(x, row_major, turned);
+  const std::vector<T> there = moved(x, row_major, other);
   CHECK(there == wanted);
-  CHECK(moved(there, turned, row_major) == x);
+  CHECK(moved(there, other, row_major) == x);
 }
 
 }  // namespace
@@ -54,9 +66,29 @@ void check_bits(const Shape& shape, DType dtype) {
 TEST_CASE("reorder of numbers that oneDNN lacks keeps all their bits") {
   const Shape shape =
       GENERATE(Shape{5, 3}, Shape{7, 5, 3}, Shape{2, 40, 3, 4}, Shape{15, 33}, Shape{16, 32}, Shape{64, 65});
-  check_bits<std::uint64_t>(shape, DType::i64);
-  check_bits<std::uint64_t>(shape, DType::f64);
-  check_bits<std::uint16_t>(shape, DType::u16);
+  check_bits<std::uint64_t>(shape, DType::i64, turned(shape));
+  check_bits<std::uint64_t>(shape, DType::f64, turned(shape));
+  check_bits<std::uint16_t>(shape, DType::u16, turned(shape));
+}
+
+TEST_CASE("reorder of bytes, in packs, in tiles or one by one") {
+  const Shape shape = GENERATE(Shape{5, 3}, Shape{15, 33}, Shape{15, 48}, Shape{7, 5, 32}, Shape{64, 65});
+  check_bits<std::uint8_t>(shape, DType::u8, turned(shape));
+  for (const std::int64_t room : {1, 15, 16}) {
+    Shape padded = shape;
+    padded[shape.rank() - 1] += room;
+    check_bits<std::uint8_t>(shape, DType::u8, Layout::row_major(padded));
+  }
+}
+
+TEST_CASE("reorder by tiles writes zeros where y has room, along each dimension") {
+  const Shape shape{20, 2, 3, 37};
+  const auto room = GENERATE(std::vector<std::int64_t>{0, 0, 0, 29}, std::vector<std::int64_t>{0, 0, 2, 0},
+                             std::vector<std::int64_t>{0, 1, 0, 0}, std::vector<std::int64_t>{45, 1, 2, 3});
+  check_bits<std::uint8_t>(shape, DType::u8, turned(shape, room));
+  check_bits<std::uint16_t>(shape, DType::u16, turned(shape, room));
+  check_bits<std::uint32_t>(shape, DType::f32, turned(shape, room));
+  check_bits<std::uint64_t>(shape, DType::i64, turned(shape, room));
 }
 
 TEST_CASE("reorder of one number without dimensions, as a scalar parameter is") {

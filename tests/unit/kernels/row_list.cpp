@@ -225,6 +225,17 @@ TEST_CASE("a gradient as rows: a batch of nothing but padding has none") {
   CHECK(read_list(list_of({padding}, op, 4), {4, 3, DType::f32}).empty());
 }
 
+TEST_CASE("a gradient as rows: rows of no numbers have none, and rows that no grid covers are refused") {
+  const Pair pair{std::vector<std::int64_t>(100, 3), {}};
+  const EmbeddingRows op{.vocab = 20, .capacity = 20};
+  CHECK(read_list(list_of({pair}, op, 0), {0, op.capacity, DType::f32}).empty());
+  if (device().is_cpu()) return;
+  KernelIo io{{{DType::f32, {1, 2097121}, {}}, {DType::i64, {1}, {}}}, {}};
+  const TensorType list = op.infer(types_of(io.inputs)).front();
+  io.outputs.push_back({list.dtype, list.shape, {}});
+  CHECK_THROWS_WITH(kernel_for(device(), op, io), Catch::Contains("at most 2097120"));
+}
+
 TEST_CASE("a gradient as rows: more tokens than there is room for are refused") {
   const EmbeddingRows op{.vocab = 90, .capacity = 3};
   CHECK_THROWS_WITH(op.infer(Types{{DType::f32, {4, 2}}, {DType::i64, {4}}}), Catch::Contains("room"));
