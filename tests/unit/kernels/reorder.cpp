@@ -81,6 +81,17 @@ TEST_CASE("reorder of bytes, in packs, in tiles or one by one") {
   }
 }
 
+TEST_CASE("reorder of rows, whose room is a multiple of them or not") {
+  const std::int64_t columns = GENERATE(2, 3, 8);
+  const Shape shape{5, columns};
+  for (std::int64_t room = 0; room <= 3 * columns; ++room) {
+    const Layout with_room = Layout::row_major({5, columns + room});
+    check_bits<std::uint8_t>(shape, DType::u8, with_room);
+    check_bits<std::uint16_t>(shape, DType::bf16, with_room);
+    check_bits<std::uint32_t>(shape, DType::f32, with_room);
+  }
+}
+
 TEST_CASE("reorder by tiles writes zeros where y has room, along each dimension") {
   const Shape shape{20, 2, 3, 37};
   const auto room = GENERATE(std::vector<std::int64_t>{0, 0, 0, 29}, std::vector<std::int64_t>{0, 0, 2, 0},
