@@ -107,8 +107,10 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
   STATIC_SHARED(uint4, room_of_words, 1);
   const Rules rules{dropout, in.mask, share_words<plain>(room_of_words, dropout, h, in.state),
                     in.state != nullptr};
-  // Sums of long rows leave registers for one of the two operands.
+  // Sums of long rows leave registers for one of the two operands, and beside masks and dropout for little.
   constexpr bool shares_keys = dim > 64;
+  constexpr bool has_registers = plain || !shares_keys;
+  constexpr bool skips_documents = !plain && has_registers;
   STATIC_SHARED(uint4, own_keys, shares_keys ? Tiles::rows * Tiles::row : 1);
   const int begin = h.causal != 0 ? block_first : 0;
   const auto end = static_cast<int>(h.queries);
@@ -151,7 +153,7 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
     __syncthreads();  // all have come, and none reads the other buffers
     if (query + Tiles::step < end) begin_fetch(query + Tiles::step, buffer - place);
     if (h.causal != 0 && key >= query + Tiles::step) continue;  // no pair of the warp's is seen
-    if (!plain && rules.mask.template begin_of_keys<Tiles::step>(h, query) >= key + 16) continue;
+    if (skips_documents && rules.mask.template begin_of_keys<Tiles::step>(h, query) >= key + 16) continue;
 
     SumTile scores[Tiles::step / 8];
     SumTile products[Tiles::step / 8];
@@ -165,7 +167,7 @@ __global__ void __launch_bounds__(TensorCoreTiles<dim>::threads, 2)
         multiply<Element>(products + 2 * n, v.tiles[c], load_right_columns(of_results + at, Tiles::row));
       }
     }
-    const bool all = all_see_all<plain>(h, in.mask, query, Tiles::step, key, 16);
+    const bool all = has_registers && all_see_all<plain>(h, in.mask, query, Tiles::step, key, 16);
     LOCKSTEP_UNROLL
     for (int n = 0; n < Tiles::step / 8; ++n) {
       const auto place_of = [&](int i) { return 8 * n + SumTile::column(i); };
