@@ -29,7 +29,7 @@ TEST_CASE("tests/gpu/run runs every test that the ledger of GPUs names, and has 
   const std::set<std::string> programs = all_in(run, std::regex(R"(\btest_([a-z_]+))"));
   const std::set<std::string> named =
       all_in(text_of("tests/gpu/LEDGER.md"), std::regex("`((?:unit|parity|conformance|cluster)_[a-z_]+)"));
-  CHECK(named.size() >= 4);
+  CHECK(!named.empty());
   for (const std::string& test : named) {
     if (programs.count(test) == 0) FAIL_CHECK("tests/gpu/run does not run " << test);
   }
