@@ -60,25 +60,19 @@ __device__ void load_tile(std::uint32_t (&words)[4], const uint4* tile, int row)
 
 /// Begins to copy a number, or 16 bytes, from memory to shared memory or, where they are not there, to write
 /// zeros. From 8.0 on.
-__device__ inline void begin_copy(uint4* to, const uint4* from, bool is_there) {
+template <class Word>
+__device__ void begin_copy(Word* to, const Word* from, bool is_there) {
+  static_assert(sizeof(Word) == 4 || sizeof(Word) == 16);
 #if __CUDA_ARCH__ >= 800
   const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-               :
-               : "r"(address), "l"(from), "r"(is_there ? 16 : 0)
-               : "memory");
-#else
-  __trap();
-#endif
-}
-
-__device__ inline void begin_copy(float* to, const float* from, bool is_there) {
-#if __CUDA_ARCH__ >= 800
-  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
-               :
-               : "r"(address), "l"(from), "r"(is_there ? 4 : 0)
-               : "memory");
+  const auto bytes = static_cast<unsigned>(is_there ? sizeof(Word) : 0);
+  if constexpr (sizeof(Word) == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(bytes)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(from), "r"(bytes)
+                 : "memory");
+  }
 #else
   __trap();
 #endif
