@@ -84,13 +84,6 @@ __device__ bool all_see_all(const CudaHead& h, const CudaMask& mask, int query, 
          key + keys <= h.keys && (h.causal == 0 || key + keys <= query + 1);
 }
 
-/// A word of a Philox block by a number that is not known before: an array would lie in memory.
-__device__ inline std::uint32_t word_of(const PhiloxCounter& four, int at) {
-  const std::uint32_t low = at % 2 == 0 ? four[0] : four[1];
-  const std::uint32_t high = at % 2 == 0 ? four[2] : four[3];
-  return at < 2 ? low : high;
-}
-
 /// What dropout multiplies a lane's four pairs of a tile by, whose first query and key these are; rows are
 /// queries, or keys. A block of four words is for four keys of a query, which several lanes have: each draws
 /// one, and they exchange words. All lanes of the warp take part.
@@ -104,7 +97,7 @@ __device__ void drop_factors(const Dropout& dropout, const Philox& words, int qu
   const int column = SumTile::column(rows_are_keys ? mine : 0);
   const PhiloxCounter four = words.block(
       dropout_block(query + (rows_are_keys ? column : row), (key + (rows_are_keys ? row : column)) / 4));
-  std::uint32_t got[4];
+  PhiloxCounter got;
   LOCKSTEP_UNROLL
   for (int other = 0; other < others; ++other) {
     const int its = mine ^ other;
@@ -118,9 +111,7 @@ __device__ void drop_factors(const Dropout& dropout, const Philox& words, int qu
   LOCKSTEP_UNROLL
   for (int i = 0; i < 4; ++i) {
     const int from = rows_are_keys ? i ^ mine : 2 * (i / 2 ^ mine) + i % 2;
-    const std::uint32_t low = from % 2 == 0 ? got[0] : got[1];
-    const std::uint32_t high = from % 2 == 0 ? got[2] : got[3];
-    factors[i] = (from < 2 ? low : high) < dropout.threshold() ? 0.0F : dropout.scale();
+    factors[i] = word_of(got, from) < dropout.threshold() ? 0.0F : dropout.scale();
   }
 }
 

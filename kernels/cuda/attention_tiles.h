@@ -114,14 +114,18 @@ __device__ inline bool is_seen(const CudaHead& h, const CudaMask& mask, std::int
   return mask.tokens == nullptr || mask.tokens[h.sample() * h.keys + key] != -1;
 }
 
+/// One of four random words by a number that is not known before: an array would lie in memory.
+__device__ inline std::uint32_t word_of(const PhiloxCounter& four, int at) {
+  const std::uint32_t low = at % 2 == 0 ? four[0] : four[1];
+  const std::uint32_t high = at % 2 == 0 ? four[2] : four[3];
+  return at < 2 ? low : high;
+}
+
 /// What dropout multiplies a probability by; the words are those of the head.
 __device__ inline float drop_factor(const Dropout& dropout, const Philox& words, std::int64_t query,
                                     std::int64_t key) {
   const PhiloxCounter four = words.block(dropout_block(query, key / 4));
-  const std::int64_t word = key % 4;
-  const std::uint32_t low = word % 2 == 0 ? four[0] : four[1];  // an index would need memory
-  const std::uint32_t high = word % 2 == 0 ? four[2] : four[3];
-  return (word < 2 ? low : high) < dropout.threshold() ? 0.0F : dropout.scale();
+  return word_of(four, static_cast<int>(key % 4)) < dropout.threshold() ? 0.0F : dropout.scale();
 }
 
 /// `state` is null without dropout.

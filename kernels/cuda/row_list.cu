@@ -21,27 +21,23 @@ struct Pairs {
   const std::int64_t* tokens[EmbeddingRows::most_pairs];
   std::int64_t ends[EmbeddingRows::most_pairs];  ///< past the last token of each; of what is no pair, of all
 
-  __device__ std::int64_t operator()(std::int64_t n) const {
-    const std::int64_t* from = tokens[0];
+  __device__ std::int64_t operator()(std::int64_t n) const { return *in_pair(tokens, n, 1); }
+  __device__ const float* operator()(std::int64_t n, std::int64_t dim) const { return in_pair(dy, n, dim); }
+
+ private:
+  /// Where the n-th of all tokens has its `each` numbers.
+  template <class Number>
+  __device__ const Number* in_pair(const Number* const (&all)[EmbeddingRows::most_pairs], std::int64_t n,
+                                   std::int64_t each) const {
+    const Number* from = all[0];
     std::int64_t begin = 0;
     LOCKSTEP_UNROLL
     for (std::size_t pair = 1; pair < EmbeddingRows::most_pairs; ++pair) {
       if (n < ends[pair - 1]) continue;
-      from = tokens[pair];
+      from = all[pair];
       begin = ends[pair - 1];
     }
-    return from[n - begin];
-  }
-  __device__ const float* operator()(std::int64_t n, std::int64_t dim) const {
-    const float* from = dy[0];
-    std::int64_t begin = 0;
-    LOCKSTEP_UNROLL
-    for (std::size_t pair = 1; pair < EmbeddingRows::most_pairs; ++pair) {
-      if (n < ends[pair - 1]) continue;
-      from = dy[pair];
-      begin = ends[pair - 1];
-    }
-    return from + (n - begin) * dim;
+    return from + (n - begin) * each;
   }
 };
 
