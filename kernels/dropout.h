@@ -11,7 +11,7 @@ struct DropoutRun;
 /// nn.Dropout in training: x / (1 - p), or 0 with probability p. What is dropped follows from the run's seed,
 /// the global step, `stream`, the sample's place in the global batch and the element's in the sample, by
 /// Philox: not from ranks, threads or device. Nothing is stored: the gradient is the same op on dy.
-/// x (N, ...) f32 or bf16 (f16 on GPUs).
+/// x (N, ...), or steps first (T, N, ...), f32 or bf16 (f16 on GPUs).
 struct Dropout {
   static constexpr std::string_view name = "dropout";
   static constexpr LayoutRule layouts = LayoutRule::row_major;
@@ -22,18 +22,22 @@ struct Dropout {
 
   double p = 0;             ///< in [0, 1)
   std::int64_t stream = 0;  ///< of the node: each dropout of a model drops elements of its own
+  bool steps_first = false;
 
   template <class Visit>
   void fields(Visit&& visit) const {
     visit("p", p);
     visit("stream", stream);
+    visit("steps first", steps_first);
   }
 
   Types infer(TypeSpan in) const {
     require_count(in, 2, 2);
     require_floats("x", in[x]);
     require_type("the step's state", in[state], step_state_type());
-    if (in[x].shape.rank() == 0) throw_misfit("samples are wanted, got one number");
+    if (in[x].shape.rank() < (steps_first ? 2 : 1)) {
+      throw_misfit(in[x].shape.str() + " has no dimension of samples");
+    }
     return {in[x]};
   }
 
@@ -52,6 +56,16 @@ struct Dropout {
     const auto step = static_cast<std::uint64_t>(at.global_step) & 0xFFFFFFFFFFU;
     return {at.seed, std::uint64_t{1} << 63 | static_cast<std::uint64_t>(stream) << 40 | step};
   }
+};
+
+/// How x lies: in each of `steps` a run of every sample. A sample's elements are numbered from step to step.
+struct DropoutRows {
+  std::int64_t steps, samples, run;
+
+  DropoutRows(const Dropout& op, const Shape& x)
+      : steps(op.steps_first ? x[0] : 1),
+        samples(x[op.steps_first ? 1 : 0]),
+        run(x.elements(op.steps_first ? 2 : 1)) {}
 };
 
 constexpr std::uint64_t dropout_block(std::int64_t sample, std::int64_t four) {

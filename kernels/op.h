@@ -18,7 +18,8 @@
 /// `check(in, out)` names the forward op and which of its operands they are. Optional members: `overwrites`,
 /// the input (if it is there) whose memory output 0 may take; `flops(in, out)` where it is not one an element
 /// of output 0; `Simd`, the type of the CPU's SIMD kernel (kernels/cpu/simd); `is_view`, of one that has no
-/// kernel but `view(io)`, which tells how the output lies in the input's memory.
+/// kernel but `view(io)`, which tells how the output lies in the input's memory, and `offset(dtype)`, of one
+/// that begins so many bytes behind the input's begin.
 ///
 /// Attributes that the passes find by their names (model/spec_op.h), so that no other may be called so:
 ///

@@ -6,15 +6,18 @@
 #include "kernels/op.h"
 
 /// Recurrent layers over all steps of a sequence, as torch.nn.RNN and torch.nn.LSTM (Hochreiter, Schmidhuber,
-/// "Long short-term memory", 1997) compute one layer in one direction. The input's part of all steps,
-/// x W_ih^T + b_ih, is a product of its own (kernels/linear.h); these ops take it as `pre` (N, T, G H), G
-/// gates of H units. A row of fewer steps than T (`lengths`) stands still from its last one on: what the ops
-/// write there is 0, and no gradient comes from there. States are f32 inside, whatever the operands are.
+/// "Long short-term memory", 1997) compute one layer in one direction. Tensors are steps first, as those are
+/// by default: a step of all rows is one matrix, and the states before each step are those behind it, a step
+/// further. The input's part of all steps, with both biases, x W_ih^T + b_ih + b_hh, is a product of its own
+/// (kernels/linear.h); these ops take it as `pre` (T, N, G H), G gates of H units. A row of fewer steps than
+/// T
+/// (`lengths`) stands still from its last one on: what the ops write there is 0, and no gradient comes from
+/// there. States are f32 inside, whatever the operands are.
 namespace lockstep::kernels {
 
 /// Rows, steps and units of a layer.
 struct RecurrentSize {
-  std::int64_t rows, steps, hidden;
+  std::int64_t steps, rows, hidden;
 
   /// Multiply-adds count as two. Of all steps.
   double flops(std::int64_t gates) const {
@@ -22,7 +25,7 @@ struct RecurrentSize {
   }
 };
 
-/// Of states, (N, T, H).
+/// Of states, (T, N, H).
 inline RecurrentSize recurrent_size(const Shape& states) {
   return {states[0], states[1], states[2]};
 }
@@ -54,7 +57,6 @@ struct RecurrentFactors {
 /// Whole tensors, but for the products.
 struct RecurrentForward {
   const void* pre;
-  const void* bias;
   RecurrentProducts product;
   RecurrentFactors h;
   float* c;  ///< (N, H), as are `dc` and `before`
@@ -86,10 +88,10 @@ constexpr std::string_view name_of(Nonlinearity function) {
   return function == Nonlinearity::relu ? "relu" : "tanh";
 }
 
-/// `operands`: pre, weight, bias, and then what the op takes of h0, c0 and lengths.
+/// `operands`: pre, weight, and then what the op takes of h0, c0 and lengths.
 inline RecurrentSize check_recurrent(TypeSpan operands, std::int64_t gates, std::size_t states,
                                      bool lengths) {
-  const std::size_t count = 3 + states + (lengths ? 1 : 0);
+  const std::size_t count = 2 + states + (lengths ? 1 : 0);
   require_count(operands, count, count);
   const TensorType& pre = operands[0];
   require_floats("x", pre);
@@ -97,35 +99,35 @@ inline RecurrentSize check_recurrent(TypeSpan operands, std::int64_t gates, std:
   require_rank("the recurrent weights", operands[1], 2);
   const std::int64_t hidden = operands[1].shape[1];
   const std::int64_t columns = gates * hidden;
-  if (pre.shape[1] < 1) throw_misfit("x " + pre.shape.str() + " has no steps");
-  require_type("x", pre, {pre.dtype, {pre.shape[0], pre.shape[1], columns}});
+  const std::int64_t rows = pre.shape[1];
+  if (pre.shape[0] < 1) throw_misfit("x " + pre.shape.str() + " has no steps");
+  require_type("x", pre, {pre.dtype, {pre.shape[0], rows, columns}});
   require_type("the recurrent weights", operands[1], {pre.dtype, {columns, hidden}});
-  require_type("the recurrent bias", operands[2], {pre.dtype, {columns}});
   for (std::size_t i = 0; i < states; ++i) {
-    require_type(i == 0 ? "h0" : "c0", operands[3 + i], {pre.dtype, {pre.shape[0], hidden}});
+    require_type(i == 0 ? "h0" : "c0", operands[2 + i], {pre.dtype, {rows, hidden}});
   }
-  if (lengths) require_type("lengths", operands[3 + states], {DType::i64, {pre.shape[0]}});
-  return {pre.shape[0], pre.shape[1], hidden};
+  if (lengths) require_type("lengths", operands[2 + states], {DType::i64, {rows}});
+  return {pre.shape[0], rows, hidden};
 }
 
-/// The operands of forward as its gradient knows them: `pre` is like its gradient, the bias like the weights.
+/// The operands of forward as its gradient knows them: `pre` is like its gradient.
 inline Types forward_operands_of(const TensorType& pre, const TensorType& weight, TypeSpan optional) {
-  Types operands{pre, weight, {weight.dtype, {weight.shape[0]}}};
+  Types operands{pre, weight};
   operands.insert(operands.end(), optional.begin(), optional.end());
   return operands;
 }
 
 inline TensorType states_of(const RecurrentSize& size, DType dtype) {
-  return {dtype, {size.rows, size.steps, size.hidden}};
+  return {dtype, {size.steps, size.rows, size.hidden}};
 }
 
-/// h_t = f(pre_t + W_hh h_(t-1) + b_hh); y has all of them.
+/// h_t = f(pre_t + W_hh h_(t-1)); y has all of them.
 struct Rnn {
   static constexpr std::string_view name = "rnn";
   static constexpr LayoutRule layouts = LayoutRule::row_major;
   static constexpr std::size_t overwrites = 0;
   static constexpr std::int64_t gates = 1;
-  enum In : std::size_t { pre, weight, bias, states };
+  enum In : std::size_t { pre, weight, states };
   enum Out : std::size_t { y };
   using Simd = void(const Rnn&, const RecurrentPart&, const RecurrentForward&);
 
@@ -158,13 +160,13 @@ struct Rnn {
   double flops(TypeSpan, TypeSpan out) const { return recurrent_size(out[y].shape).flops(gates); }
 };
 
-/// `previous` is the state before each step: with `dpre` the factors of the gradients of W_hh and b_hh.
+/// The gradient of W_hh is that of a linear map, of `dpre` and the states before each step.
 struct RnnBackward {
   static constexpr std::string_view name = "rnn_backward";
   static constexpr LayoutRule layouts = LayoutRule::row_major;
   static constexpr std::int64_t gates = Rnn::gates;
   enum In : std::size_t { dy, y, weight, states };  ///< from states on as forward
-  enum Out : std::size_t { dpre, previous, dh0 };
+  enum Out : std::size_t { dpre, dh0 };
   using Simd = void(const RnnBackward&, const RecurrentPart&, const RecurrentBackward&);
 
   Rnn forward{};
@@ -179,25 +181,24 @@ struct RnnBackward {
 
   void check(TypeSpan in, TypeSpan out) const {
     require_count(in, states + forward.optional(), states + forward.optional());
-    require_count(out, 2 + forward.initial_states(), 2 + forward.initial_states());
+    require_count(out, 1 + forward.initial_states(), 1 + forward.initial_states());
     const Types inputs = forward_operands_of(out[dpre], in[weight], in.subspan(states));
     require_forward(forward, inputs, Types{in[dy]});
     require_forward(forward, inputs, Types{in[y]});
-    require_forward(forward, inputs, Types{out[previous]});
     if (forward.initial) require_type("the gradient of h0", out[dh0], in[h0()]);
   }
 
-  double flops(TypeSpan in, TypeSpan) const { return recurrent_size(in[y].shape).flops(gates); }
+  double flops(TypeSpan in, TypeSpan) const { return recurrent_size(in[dy].shape).flops(gates); }
 };
 
-/// (i, f, g, o) = pre_t + W_hh h_(t-1) + b_hh through sigmoid, sigmoid, tanh, sigmoid: the gates;
+/// (i, f, g, o) = pre_t + W_hh h_(t-1) through sigmoid, sigmoid, tanh, sigmoid: the gates;
 /// c_t = f c_(t-1) + i g; h_t = o tanh(c_t). y has all h, cells (f32) all c.
 struct Lstm {
   static constexpr std::string_view name = "lstm";
   static constexpr LayoutRule layouts = LayoutRule::row_major;
   static constexpr std::size_t overwrites = 0;
   static constexpr std::int64_t gates = 4;
-  enum In : std::size_t { pre, weight, bias, states };
+  enum In : std::size_t { pre, weight, states };
   enum Out : std::size_t { activations, y, cells };
   using Simd = void(const Lstm&, const RecurrentPart&, const RecurrentForward&);
 
@@ -236,8 +237,8 @@ struct LstmBackward {
   static constexpr LayoutRule layouts = LayoutRule::row_major;
   static constexpr std::size_t overwrites = 0;
   static constexpr std::int64_t gates = Lstm::gates;
-  enum In : std::size_t { activations, dy, y, cells, weight, states };  ///< from states on as forward
-  enum Out : std::size_t { dpre, previous, dh0, dc0 };
+  enum In : std::size_t { activations, dy, cells, weight, states };  ///< from states on as forward
+  enum Out : std::size_t { dpre, dh0, dc0 };
   using Simd = void(const LstmBackward&, const RecurrentPart&, const RecurrentBackward&);
 
   Lstm forward{};
@@ -257,18 +258,16 @@ struct LstmBackward {
   void check(TypeSpan in, TypeSpan out) const {
     const std::size_t count = states + forward.optional() + (cell_gradients ? 1 : 0);
     require_count(in, count, count);
-    require_count(out, 2 + forward.initial_states(), 2 + forward.initial_states());
+    require_count(out, 1 + forward.initial_states(), 1 + forward.initial_states());
     const Types inputs = forward_operands_of(out[dpre], in[weight], in.subspan(states, forward.optional()));
-    require_forward(forward, inputs, Types{in[activations], in[y], in[cells]});
     require_forward(forward, inputs, Types{in[activations], in[dy], in[cells]});
-    require_type("the states before each step", out[previous], in[y]);
     if (cell_gradients) require_type("the gradient of the cells", in[dcells()], in[cells]);
     if (!forward.initial) return;
     require_type("the gradient of h0", out[dh0], in[h0()]);
     require_type("the gradient of c0", out[dc0], in[c0()]);
   }
 
-  double flops(TypeSpan in, TypeSpan) const { return recurrent_size(in[y].shape).flops(gates); }
+  double flops(TypeSpan in, TypeSpan) const { return recurrent_size(in[dy].shape).flops(gates); }
 };
 
 }  // namespace lockstep::kernels

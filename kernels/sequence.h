@@ -24,7 +24,7 @@ struct SequenceLengths {
   double flops(TypeSpan, TypeSpan) const { return 0; }
 };
 
-/// y (N, ...) = the last step of each row of x (N, T, ...); with `lengths` the last one that the row has, and
+/// y (N, ...) = the last step of each row of x (T, N, ...); with `lengths` the last one that the row has, and
 /// zeros for a row without any.
 struct LastStep {
   static constexpr std::string_view name = "last_step";
@@ -39,11 +39,9 @@ struct LastStep {
     require_count(in, 1, 2);
     require_floats("x", in[x]);
     const Shape& shape = in[x].shape;
-    if (shape.rank() < 2 || shape[1] < 1) throw_misfit("input " + shape.str() + " has no steps");
-    if (in.size() > lengths) require_type("lengths", in[lengths], {DType::i64, {shape[0]}});
-    std::vector<std::int64_t> extents(shape.begin(), shape.end());
-    extents.erase(extents.begin() + 1);
-    return {{in[x].dtype, Shape(std::move(extents))}};
+    if (shape.rank() < 2 || shape[0] < 1) throw_misfit("input " + shape.str() + " has no steps");
+    if (in.size() > lengths) require_type("lengths", in[lengths], {DType::i64, {shape[1]}});
+    return {{in[x].dtype, Shape(std::vector<std::int64_t>(shape.begin() + 1, shape.end()))}};
   }
   double flops(TypeSpan, TypeSpan) const { return 0; }
 };

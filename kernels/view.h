@@ -42,6 +42,35 @@ struct Reshape : ShapedView {
   void view(KernelIo& io) const { all_row_major(io); }
 };
 
+/// Row-major numbers from element `first` on, in another shape: a part of x, as PyTorch's narrow gives along
+/// the first dimension.
+struct Narrow : ShapedView {
+  static constexpr std::string_view name = "narrow";
+
+  Narrow(Shape of_output = {}, std::int64_t begin = 0) : ShapedView(std::move(of_output)), first(begin) {}
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    ShapedView::fields(visit);
+    visit("first", first);
+  }
+
+  Types infer(TypeSpan in) const {
+    require_count(in, 1, 1);
+    if (first < 0 || first + shape.elements() > in[x].shape.elements()) {
+      throw_misfit(in[x].shape.str() + " does not have " + shape.str() + " from element " +
+                   std::to_string(first) + " on");
+    }
+    return {{in[x].dtype, shape}};
+  }
+
+  /// x must be row-major.
+  void view(KernelIo& io) const { all_row_major(io); }
+  std::size_t offset(DType dtype) const { return static_cast<std::size_t>(first) * size_of(dtype); }
+
+  std::int64_t first;
+};
+
 /// Dimension i of the output is dimension axes[i] of the input.
 struct Permute {
   static constexpr std::string_view name = "permute";

@@ -122,29 +122,30 @@ struct RmsNormOptions {
 /// nn.RMSNorm over the last dimension of x. weight starts as ones.
 LOCKSTEP_API Tensor rms_norm(Tensor x, const std::string& name, RmsNormOptions options = {});
 
+/// (N, T, ...) to (T, N, ...), as recurrent layers take it, and back.
+LOCKSTEP_API Tensor steps_first(Tensor x);
 /// Tokens (N, T) i64: how many come before the padding of each row, which is -1; gives (N).
 LOCKSTEP_API Tensor sequence_lengths(Tensor tokens);
-/// x (N, T, ...): its last step, with `lengths` (N) the last one that each row has; gives (N, ...).
+/// x (T, N, ...): its last step, with `lengths` (N) the last one that each row has; gives (N, ...).
 LOCKSTEP_API Tensor last_step(Tensor x, std::optional<Tensor> lengths = {});
 
 /// By layer of a recurrent network; `c` is an LSTM's alone.
 struct RecurrentStates {
   std::vector<Tensor> h, c;
 };
-/// y (N, T, hidden) is the last layer's output: with `lengths` zeros behind a row's end, as
-/// pad_packed_sequence has them. `steps` are the states of all steps (N, T, hidden): `last_step` makes h_n
+/// y (T, N, hidden) is the last layer's output: with `lengths` zeros behind a row's end, as
+/// pad_packed_sequence has them. `steps` are the states of all steps (T, N, hidden): `last_step` makes h_n
 /// and c_n of them.
 struct RecurrentOutput {
   Tensor y;
   RecurrentStates steps;
 };
-/// What a layer computes behind the product of inputs and weight_ih: `pre` (N, T, hidden), of an LSTM
-/// (N, T, 4 hidden) in the order i, f, g, o. All are of one type: f32, bf16 or f16.
-LOCKSTEP_API RecurrentOutput rnn_steps(Tensor pre, Tensor weight_hh, Tensor bias_hh, bool relu,
+/// What a layer computes behind the product of inputs and weight_ih and both biases: `pre` (T, N, hidden), of
+/// an LSTM (T, N, 4 hidden) in the order i, f, g, o. All are of one type: f32, bf16 or f16.
+LOCKSTEP_API RecurrentOutput rnn_steps(Tensor pre, Tensor weight_hh, bool relu,
                                        std::optional<Tensor> lengths = {},
                                        const RecurrentStates& initial = {});
-LOCKSTEP_API RecurrentOutput lstm_steps(Tensor pre, Tensor weight_hh, Tensor bias_hh,
-                                        std::optional<Tensor> lengths = {},
+LOCKSTEP_API RecurrentOutput lstm_steps(Tensor pre, Tensor weight_hh, std::optional<Tensor> lengths = {},
                                         const RecurrentStates& initial = {});
 struct RnnOptions {
   std::int64_t hidden = 0;
@@ -152,8 +153,9 @@ struct RnnOptions {
   bool relu = false;   ///< else tanh
   double dropout = 0;  ///< of what a layer gives to the next
 };
-/// nn.RNN with batch_first: x (N, T, in_features). Parameters have its names, weight_ih_l0 and so on, and
-/// start uniform in +-1/sqrt(hidden). `initial`: the h before the first step, (N, hidden) by layer, else 0.
+/// nn.RNN: x (T, N, in_features), as without batch_first. Parameters have its names, weight_ih_l0 and so on,
+/// and start uniform in +-1/sqrt(hidden). `initial`: the h before the first step, (N, hidden) by layer, else
+/// 0.
 LOCKSTEP_API RecurrentOutput rnn(Tensor x, const std::string& name, RnnOptions options,
                                  std::optional<Tensor> lengths = {}, const RecurrentStates& initial = {});
 struct LstmOptions {
@@ -161,7 +163,7 @@ struct LstmOptions {
   std::int64_t layers = 1;
   double dropout = 0;
 };
-/// nn.LSTM with batch_first, in the same way; `initial` has h and c.
+/// nn.LSTM in the same way; `initial` has h and c.
 LOCKSTEP_API RecurrentOutput lstm(Tensor x, const std::string& name, LstmOptions options,
                                   std::optional<Tensor> lengths = {}, const RecurrentStates& initial = {});
 
@@ -172,8 +174,8 @@ LOCKSTEP_API RecurrentStates initial_states(Graph& graph);
 LOCKSTEP_API void return_states(const RecurrentStates& steps, std::optional<Tensor> lengths = {});
 
 /// nn.Dropout: in a training graph each element is 0 with probability p, else divided by 1 - p; elsewhere,
-/// and for p = 0, it is x itself. p in [0, 1).
-LOCKSTEP_API Tensor dropout(Tensor x, double p);
+/// and for p = 0, it is x itself. p in [0, 1). x (N, ...), or `steps_first` (T, N, ...).
+LOCKSTEP_API Tensor dropout(Tensor x, double p, bool steps_first = false);
 
 struct AttentionOptions {
   std::int64_t heads = 1;
@@ -214,8 +216,7 @@ LOCKSTEP_API Tensor expand(Tensor x, Shape shape);
 /// The same numbers as f32, bf16 or f16; the gradient comes back in the type of x.
 LOCKSTEP_API Tensor cast(Tensor x, DType to);
 
-/// torch.split: x cut along `dim` into parts of these sizes, each in memory of its own. A negative `dim`
-/// counts from the last.
+/// torch.split: x cut along `dim` into parts of these sizes. A negative `dim` counts from the last.
 LOCKSTEP_API std::vector<Tensor> split(Tensor x, std::vector<std::int64_t> sizes, std::int64_t dim);
 /// torch.cat: the parts one behind another along `dim`.
 LOCKSTEP_API Tensor concat(std::vector<Tensor> parts, std::int64_t dim);

@@ -56,6 +56,8 @@ class LOCKSTEP_API Op {
 
   /// Output 0 is the memory of input 0.
   virtual bool is_view() const = 0;
+  /// From so many bytes on, of an input of this type.
+  virtual std::size_t view_offset(DType input) const = 0;
   /// The input that output 0 may overwrite, if no later node reads it.
   virtual std::optional<std::size_t> overwrites() const = 0;
 

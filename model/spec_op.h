@@ -136,6 +136,14 @@ class SpecOp final : public Op {
 
   bool is_view() const override { return has_no_kernel; }
 
+  std::size_t view_offset(DType input) const override {
+    if constexpr (requires { spec_.offset(input); }) {
+      return spec_.offset(input);
+    } else {
+      return 0;
+    }
+  }
+
   std::optional<std::size_t> overwrites() const override {
     if constexpr (requires { Spec::overwrites; }) {
       return Spec::overwrites;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t columns = RecurrentBlocks::columns;
 
-/// `states`: any tensor (N, T, H).
+/// `states`: any tensor (T, N, H).
 RecurrentBlocks blocks_of(const TensorDesc& states, std::int64_t units, std::int64_t gates_of_term) {
   const RecurrentSize size = recurrent_size(states.shape);
   return {size, states.dtype, units, gates_of_term * size.hidden};
@@ -70,13 +70,12 @@ auto read_by_backward(const Addresses& a, const RecurrentPart& part) {
 
 template <class Op, class Element>
 KernelPtr backward_kernel(const Op& op, const KernelIo& io) {
-  const RecurrentBlocks blocks = blocks_of(io.inputs[Op::y], columns, Op::gates);
+  const RecurrentBlocks blocks = blocks_of(io.inputs[Op::dy], columns, Op::gates);
   const auto run = [=, compute = simd::best<Op>()](const Addresses& a) {
     const RecurrentSize& size = blocks.size;
     const RecurrentWorkspace memory(blocks, cells_of<Op>(size), a.workspace<float>());
     const auto* const lengths = a.in<std::int64_t>(op.lengths_at());
     const RecurrentBackward all = backward_operands(op, a, memory.cells, memory.before, blocks.factor_row());
-    shift_steps(size, a.in<Element>(Op::y), a.in<Element>(op.h0()), a.out<Element>(Op::previous));
     auto* const dh0 = op.forward.initial ? a.out<Element>(Op::dh0) : nullptr;
     blocks.on_team([&](std::int64_t begin, std::int64_t end) {
       RecurrentBackward mine = all;
@@ -118,9 +117,9 @@ KernelPtr forward(Cpu cpu, const Op& op, const KernelIo& io) {
 
 template <class Op>
 KernelPtr backward(Cpu cpu, const Op& op, const KernelIo& io) {
-  if (io.inputs[Op::y].dtype == DType::f32) return backward_kernel<Op, float>(op, io);
-  return rounds_to_bf16(io.inputs[Op::y]) ? bf16_recurrent_backward(cpu.onednn, op, io)
-                                          : backward_kernel<Op, BFloat16>(op, io);
+  if (io.inputs[Op::dy].dtype == DType::f32) return backward_kernel<Op, float>(op, io);
+  return rounds_to_bf16(io.inputs[Op::dy]) ? bf16_recurrent_backward(cpu.onednn, op, io)
+                                           : backward_kernel<Op, BFloat16>(op, io);
 }
 
 }  // namespace

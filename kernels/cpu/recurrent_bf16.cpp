@@ -14,7 +14,7 @@ namespace {
 /// A product is at least so many multiply-adds: less than a library call takes.
 constexpr std::int64_t least_product = 1 << 16;
 
-/// Of a layer with states (N, T, H) of this size.
+/// Of a layer with states (T, N, H) of this size.
 StepProduct::Size product_size(const RecurrentSize& size, std::int64_t gates, bool forward) {
   const std::int64_t all = gates * size.hidden;
   return {size.rows, forward ? size.hidden : all, forward ? all : size.hidden, forward};
@@ -118,7 +118,6 @@ class Backward : public Launches<Op> {
   void launch(Stream& stream) override {
     const bool initial = op_.forward.initial;
     product_.pack->launch(stream);
-    shift_steps(size_, a_.template in<BFloat16>(Op::y), this->h0(), a_.template out<BFloat16>(Op::previous));
     std::fill_n(product_.result, size_.rows * size_.hidden, 0.0F);
     if constexpr (has_cells<Op>) {
       std::fill_n(cells_, cells_of<Op>(size_), 0.0F);
@@ -145,7 +144,7 @@ class Backward : public Launches<Op> {
 template <class Op, class Bound>
 class RecurrentKernel : public Kernel {
  public:
-  /// `states`: any tensor (N, T, H).
+  /// `states`: any tensor (T, N, H).
   RecurrentKernel(const onednn::Context& context, const Op& op, const KernelIo& io, const TensorDesc& states)
       : op_(op),
         size_(recurrent_size(states.shape)),
@@ -181,7 +180,7 @@ KernelPtr bf16_recurrent_forward(const onednn::Context& context, const Op& op, c
 }
 template <class Op>
 KernelPtr bf16_recurrent_backward(const onednn::Context& context, const Op& op, const KernelIo& io) {
-  return std::make_unique<RecurrentKernel<Op, Backward<Op>>>(context, op, io, io.inputs[Op::y]);
+  return std::make_unique<RecurrentKernel<Op, Backward<Op>>>(context, op, io, io.inputs[Op::dy]);
 }
 
 template KernelPtr bf16_recurrent_forward(const onednn::Context&, const Rnn&, const KernelIo&);

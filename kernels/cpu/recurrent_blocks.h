@@ -83,7 +83,7 @@ inline void wait_for_all() {
 #pragma omp barrier
 }
 
-/// Columns of one step of a tensor (N, T, ...), a row for each of its rows. In bytes.
+/// Columns of one step of a tensor (T, N, ...), a row for each of its rows. In bytes.
 struct StepColumns {
   const void* at;
   std::int64_t row, bytes;
@@ -97,8 +97,7 @@ std::array<StepColumns, groups> step_columns(const RecurrentPart& part, const El
   std::array<StepColumns, groups> columns;
   for (std::size_t group = 0; group < groups; ++group) {
     const auto first = static_cast<std::int64_t>(group) * part.size.hidden + part.first;
-    columns[group] = {tensor + part.step * row + first, part.size.steps * row * element,
-                      part.count * element};
+    columns[group] = {tensor + part.step * part.size.rows * row + first, row * element, part.count * element};
   }
   return columns;
 }

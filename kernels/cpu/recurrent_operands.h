@@ -27,7 +27,6 @@ template <class Op>
 RecurrentForward forward_operands(const Addresses& a, float* cells, std::int64_t h_row) {
   RecurrentForward f{};
   f.pre = a.in<void>(Op::pre);
-  f.bias = a.in<void>(Op::bias);
   f.h.row = h_row;
   f.y = a.out<void>(Op::y);
   f.c = cells;
@@ -43,7 +42,6 @@ RecurrentBackward backward_operands(const Op& op, const Addresses& a, float* cel
                                     std::int64_t d_row) {
   RecurrentBackward b{};
   b.dy = a.in<void>(Op::dy);
-  b.y = a.in<void>(Op::y);
   b.d.row = d_row;
   b.dpre = a.out<void>(Op::dpre);
   b.dc = cells;
@@ -52,6 +50,8 @@ RecurrentBackward backward_operands(const Op& op, const Addresses& a, float* cel
     b.gates = a.in<void>(Op::activations);
     b.cells = a.in(Op::cells);
     b.dcells = a.in(op.dcells());
+  } else {
+    b.y = a.in<void>(Op::y);
   }
   return b;
 }
@@ -86,23 +86,6 @@ void store_state(const RecurrentPart& part, const float* from, std::int64_t stri
     Element* const to = state + row * part.size.hidden + part.first;
     for (std::int64_t u = 0; u < part.count; ++u) keep(from[row * stride + u], to[u]);
   }
-}
-
-/// previous (N, T, H): h0 or zeros, and the states but the last.
-template <class Element>
-void shift_steps(const RecurrentSize& size, const Element* y, const Element* h0, Element* previous) {
-  const std::int64_t of_row = size.steps * size.hidden;
-  parallel_ranges(size.rows, size.rows * of_row, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      Element* const to = previous + row * of_row;
-      if (h0 == nullptr) {
-        std::fill_n(to, size.hidden, Element{});
-      } else {
-        std::copy_n(h0 + row * size.hidden, size.hidden, to);
-      }
-      std::copy_n(y + row * of_row, of_row - size.hidden, to + size.hidden);
-    }
-  });
 }
 
 }  // namespace lockstep::kernels

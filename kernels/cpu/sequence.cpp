@@ -8,13 +8,13 @@
 namespace lockstep::kernels {
 namespace {
 
-/// Rows, steps, and bytes of a step.
+/// Steps, rows, and bytes of a row in a step.
 struct StepsOf {
-  std::int64_t rows, steps, bytes;
+  std::int64_t steps, rows, bytes;
 
   explicit StepsOf(const TensorDesc& x)
-      : rows(x.shape[0]),
-        steps(x.shape[1]),
+      : steps(x.shape[0]),
+        rows(x.shape[1]),
         bytes(x.shape.elements(2) * static_cast<std::int64_t>(size_of(x.dtype))) {}
 
   /// -1: there is none.
@@ -51,7 +51,7 @@ KernelPtr prepare(Cpu, const LastStep&, const KernelIo& io) {
       if (last < 0) {
         std::fill_n(to, x.bytes, char{});
       } else {
-        std::copy_n(a.in<char>(Op::x) + (row * x.steps + last) * x.bytes, x.bytes, to);
+        std::copy_n(a.in<char>(Op::x) + (last * x.rows + row) * x.bytes, x.bytes, to);
       }
     }
   });
@@ -62,14 +62,15 @@ KernelPtr prepare(Cpu, const LastStepBackward&, const KernelIo& io) {
   const StepsOf x(io.outputs[Op::dx]);
   return cpu_kernel(io, [x](const Addresses& a) {
     const auto* const lengths = a.in<std::int64_t>(Op::lengths);
-    parallel_ranges(x.rows, x.rows * x.steps * x.bytes, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        const std::int64_t last = x.last(row, lengths);
-        char* const to = a.out<char>(Op::dx) + row * x.steps * x.bytes;
-        std::fill_n(to, x.steps * x.bytes, char{});
-        if (last >= 0) std::copy_n(a.in<char>(Op::dy) + row * x.bytes, x.bytes, to + last * x.bytes);
-      }
+    parallel_ranges(x.steps, x.steps * x.rows * x.bytes, 1, [&](std::int64_t begin, std::int64_t end) {
+      std::fill_n(a.out<char>(Op::dx) + begin * x.rows * x.bytes, (end - begin) * x.rows * x.bytes, char{});
     });
+    for (std::int64_t row = 0; row < x.rows; ++row) {
+      const std::int64_t last = x.last(row, lengths);
+      if (last < 0) continue;
+      std::copy_n(a.in<char>(Op::dy) + row * x.bytes, x.bytes,
+                  a.out<char>(Op::dx) + (last * x.rows + row) * x.bytes);
+    }
   });
 }
 

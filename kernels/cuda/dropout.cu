@@ -11,7 +11,7 @@ namespace {
 
 /// A block of random words for each item: up to four elements of one sample.
 template <class Element>
-__global__ void dropout(Dropout op, std::int64_t in_sample, std::int64_t fours, std::int64_t items,
+__global__ void dropout(Dropout op, DropoutRows rows, std::int64_t fours, std::int64_t items,
                         const Element* x, const StepState* state, Element* y) {
   const Philox random = op.random(*state);
   const std::uint32_t threshold = op.threshold();
@@ -21,11 +21,15 @@ __global__ void dropout(Dropout op, std::int64_t in_sample, std::int64_t fours, 
     const std::int64_t four = item % fours;
     const std::int64_t sample = state->first_sample + row * state->sample_stride;
     const PhiloxCounter words = random.block(dropout_block(sample, four));
-    const std::int64_t first = row * in_sample + 4 * four;
-    const std::int64_t left = in_sample - 4 * four;
-    for (int i = 0; i < 4 && i < left; ++i) {
-      const float kept = widen(x[first + i]) * scale;
-      y[first + i] = narrow<Element>(words[static_cast<std::size_t>(i)] < threshold ? 0.0F : kept);
+    std::int64_t step = 4 * four / rows.run;
+    std::int64_t in_run = 4 * four - step * rows.run;
+    for (int i = 0; i < 4 && step < rows.steps; ++i) {
+      const std::int64_t at = (step * rows.samples + row) * rows.run + in_run;
+      const float kept = widen(x[at]) * scale;
+      y[at] = narrow<Element>(words[static_cast<std::size_t>(i)] < threshold ? 0.0F : kept);
+      if (++in_run < rows.run) continue;
+      in_run = 0;
+      ++step;
     }
   }
 }
@@ -34,12 +38,12 @@ __global__ void dropout(Dropout op, std::int64_t in_sample, std::int64_t fours, 
 
 KernelPtr prepare(Cuda, const Dropout& op, const KernelIo& io) {
   const TensorDesc& x = io.inputs[Dropout::x];
-  const std::int64_t in_sample = x.shape.elements(1);
-  const std::int64_t fours = parts_of(in_sample, 4);
-  const std::int64_t items = x.shape[0] * fours;
+  const DropoutRows rows(op, x.shape);
+  const std::int64_t fours = parts_of(rows.steps * rows.run, 4);
+  const std::int64_t items = rows.samples * fours;
   return with_element(x.dtype, [&]<class Element>(Element*) {
     return cuda_kernel(io, [=, s = spread(items)](const Addresses& a, cudaStream_t stream) {
-      launch(dropout<Element>, s.blocks, s.threads, 0, stream, op, in_sample, fours, items,
+      launch(dropout<Element>, s.blocks, s.threads, 0, stream, op, rows, fours, items,
              a.in<Element>(Dropout::x), a.in<StepState>(Dropout::state), a.out<Element>(Dropout::y));
     });
   });

@@ -76,7 +76,6 @@ KernelPtr forward_kernel(Cuda cuda, const Op& op, const KernelIo& io, const Elem
       const RecurrentStep at{size, step};
       if constexpr (has_cells<Op>) {
         const LstmForward<Element> f{.pre = a.in<Element>(Op::pre),
-                                     .bias = a.in<Element>(Op::bias),
                                      .product = product,
                                      .c0 = a.in<Element>(op.c0()),
                                      .lengths = lengths,
@@ -88,7 +87,6 @@ KernelPtr forward_kernel(Cuda cuda, const Op& op, const KernelIo& io, const Elem
         launch(lstm_step<Element>, s.blocks, s.threads, 0, stream, at, f);
       } else {
         const RnnForward<Element> f{.pre = a.in<Element>(Op::pre),
-                                    .bias = a.in<Element>(Op::bias),
                                     .product = product,
                                     .lengths = lengths,
                                     .y = a.out<Element>(Op::y),
@@ -103,23 +101,20 @@ KernelPtr forward_kernel(Cuda cuda, const Op& op, const KernelIo& io, const Elem
 
 template <class Op, class Element>
 KernelPtr backward_kernel(Cuda cuda, const Op& op, const KernelIo& io, const Element*) {
-  const TensorDesc& y = io.inputs[Op::y];
-  const RecurrentSize size = recurrent_size(y.shape);
+  const TensorDesc& dy = io.inputs[Op::dy];
+  const RecurrentSize size = recurrent_size(dy.shape);
   const auto gemm = prepare_gemm({.m = size.rows,
                                   .n = size.hidden,
                                   .k = Op::gates * size.hidden,
-                                  .dtype = y.dtype,
+                                  .dtype = dy.dtype,
                                   .precision = gpu_precision(op.forward.precision)},
                                  cuda.described);
-  const Pieces pieces = pieces_of<Op>(size, y.dtype, Op::gates, 1, *gemm);
+  const Pieces pieces = pieces_of<Op>(size, dy.dtype, Op::gates, 1, *gemm);
   const std::int64_t units = size.rows * size.hidden;
-  const auto run = [=, dtype = y.dtype, s = spread(units), all = spread(units * size.steps)](
-                       const Addresses& a, cudaStream_t stream) {
+  const auto run = [=, dtype = dy.dtype, s = spread(units)](const Addresses& a, cudaStream_t stream) {
     const Memory memory(pieces, a.workspace<char>());
     const auto* const lengths = a.in<std::int64_t>(op.lengths_at());
     auto* const d = static_cast<Element*>(memory.states);
-    launch(shift_steps<Element>, all.blocks, all.threads, 0, stream, size, a.in<Element>(Op::y),
-           a.in<Element>(op.h0()), a.out<Element>(Op::previous));
     for (std::int64_t step = size.steps; step-- > 0;) {
       const float* const product = step == size.steps - 1 ? nullptr : memory.product;
       const RecurrentStep at{size, step};
@@ -166,7 +161,7 @@ KernelPtr prepare(Cuda cuda, const Rnn& op, const KernelIo& io) {
 }
 
 KernelPtr prepare(Cuda cuda, const RnnBackward& op, const KernelIo& io) {
-  return with_element(io.inputs[RnnBackward::y].dtype,
+  return with_element(io.inputs[RnnBackward::dy].dtype,
                       [&](auto* element) { return backward_kernel(cuda, op, io, element); });
 }
 
@@ -176,7 +171,7 @@ KernelPtr prepare(Cuda cuda, const Lstm& op, const KernelIo& io) {
 }
 
 KernelPtr prepare(Cuda cuda, const LstmBackward& op, const KernelIo& io) {
-  return with_element(io.inputs[LstmBackward::y].dtype,
+  return with_element(io.inputs[LstmBackward::dy].dtype,
                       [&](auto* element) { return backward_kernel(cuda, op, io, element); });
 }
 

@@ -26,9 +26,9 @@ struct RecurrentUnit {
 
   __device__ RecurrentUnit(const RecurrentStep& at, std::int64_t item, std::int64_t gates)
       : row(item / at.size.hidden), unit(item % at.size.hidden) {
-    const std::int64_t step = row * at.size.steps + at.step;
-    state = step * at.size.hidden + unit;
-    gate = step * gates * at.size.hidden + unit;
+    const std::int64_t place = at.step * at.size.rows + row;
+    state = place * at.size.hidden + unit;
+    gate = place * gates * at.size.hidden + unit;
     own = row * gates * at.size.hidden + unit;
   }
 };
@@ -39,7 +39,7 @@ __device__ inline bool is_over(const RecurrentStep& at, const RecurrentUnit& u, 
 
 template <class Element>
 struct RnnForward {
-  const Element *pre, *bias;
+  const Element* pre;
   const float* product;
   const std::int64_t* lengths;
   Element *y, *h;
@@ -49,7 +49,7 @@ template <class Element>
 __global__ void rnn_step(RecurrentStep at, bool relu, RnnForward<Element> f) {
   for (std::int64_t item = first_item(); item < at.items(); item += item_stride()) {
     const RecurrentUnit u(at, item, Rnn::gates);
-    float value = widen(f.pre[u.gate]) + widen(f.bias[u.unit]);
+    float value = widen(f.pre[u.gate]);
     if (f.product != nullptr) value += f.product[item];
     value = relu ? (value < 0 ? 0 : value) : CudaMath::tanh(value);
     f.y[u.state] = f.h[item] = narrow<Element>(is_over(at, u, f.lengths) ? 0 : value);
@@ -77,7 +77,7 @@ __global__ void rnn_step_backward(RecurrentStep at, bool relu, RnnGradient<Eleme
 
 template <class Element>
 struct LstmForward {
-  const Element *pre, *bias;
+  const Element* pre;
   const float* product;
   const Element* c0;  ///< or null
   const std::int64_t* lengths;
@@ -93,7 +93,7 @@ __global__ void lstm_step(RecurrentStep at, LstmForward<Element> f) {
     const bool over = is_over(at, u, f.lengths);
     const auto sum = [&](int gate) {
       const float own = f.product == nullptr ? 0 : f.product[u.own + gate * hidden];
-      return own + widen(f.pre[u.gate + gate * hidden]) + widen(f.bias[u.unit + gate * hidden]);
+      return own + widen(f.pre[u.gate + gate * hidden]);
     };
     const float i = CudaMath::sigmoid(sum(0));
     const float forget = CudaMath::sigmoid(sum(1));
@@ -142,7 +142,9 @@ __global__ void lstm_step_backward(RecurrentStep at, LstmGradient<Element> b) {
     const float forget = widen(b.gates[u.gate + hidden]);
     const float g = widen(b.gates[u.gate + 2 * hidden]);
     const float o = widen(b.gates[u.gate + 3 * hidden]);
-    const float before = at.step > 0 ? b.cells[u.state - hidden] : b.c0 == nullptr ? 0.0F : widen(b.c0[item]);
+    const float before = at.step > 0       ? b.cells[u.state - at.items()]
+                         : b.c0 == nullptr ? 0.0F
+                                           : widen(b.c0[item]);
     const float squashed = CudaMath::tanh(b.cells[u.state]);
     const float dh = widen(b.dy[u.state]) + (b.product == nullptr ? 0 : b.product[item]);
     float of_cell = is_first ? 0 : b.dc[item];
@@ -153,21 +155,6 @@ __global__ void lstm_step_backward(RecurrentStep at, LstmGradient<Element> b) {
     put(1, of_cell * before * (forget * (1.0F - forget)));
     put(2, of_cell * i * (1.0F - g * g));
     put(3, dh * squashed * (o * (1.0F - o)));
-  }
-}
-
-/// The states but the last, behind h0 or, where it is null, zeros.
-template <class Element>
-__global__ void shift_steps(RecurrentSize size, const Element* y, const Element* h0, Element* previous) {
-  const std::int64_t of_row = size.steps * size.hidden;
-  for (std::int64_t item = first_item(); item < size.rows * of_row; item += item_stride()) {
-    const std::int64_t at = item % of_row;
-    const std::int64_t row = item / of_row;
-    if (at >= size.hidden) {
-      previous[item] = y[item - size.hidden];
-    } else {
-      previous[item] = h0 == nullptr ? narrow<Element>(0) : h0[row * size.hidden + at];
-    }
   }
 }
 

@@ -24,9 +24,9 @@ __global__ void count_tokens(std::int64_t rows, std::int64_t steps, const std::i
   if (threadIdx.x % warp == 0) lengths[row] = static_cast<std::int64_t>(count);
 }
 
-/// Rows, steps, and elements of a step.
+/// Steps, rows, and elements of a row in a step.
 struct StepsOf {
-  std::int64_t rows, steps, width;
+  std::int64_t steps, rows, width;
 };
 
 __device__ std::int64_t last_of(const StepsOf& x, std::int64_t row, const std::int64_t* lengths) {
@@ -38,7 +38,7 @@ __global__ void take_last(StepsOf x, const Element* from, const std::int64_t* le
   for (std::int64_t i = first_item(); i < x.rows * x.width; i += item_stride()) {
     const std::int64_t row = i / x.width;
     const std::int64_t last = last_of(x, row, lengths);
-    y[i] = last < 0 ? narrow<Element>(0) : from[(row * x.steps + last) * x.width + i % x.width];
+    y[i] = last < 0 ? narrow<Element>(0) : from[(last * x.rows + row) * x.width + i % x.width];
   }
 }
 
@@ -46,8 +46,8 @@ template <class Element>
 __global__ void put_last(StepsOf x, const Element* dy, const std::int64_t* lengths, Element* dx) {
   for (std::int64_t i = first_item(); i < x.rows * x.steps * x.width; i += item_stride()) {
     const std::int64_t at = i / x.width;
-    const std::int64_t row = at / x.steps;
-    const bool is_last = at % x.steps == last_of(x, row, lengths);
+    const std::int64_t row = at % x.rows;
+    const bool is_last = at / x.rows == last_of(x, row, lengths);
     dx[i] = is_last ? dy[row * x.width + i % x.width] : narrow<Element>(0);
   }
 }

@@ -17,13 +17,13 @@ void differentiate(const Dropout& op, Backward& backward) {
 
 }  // namespace
 
-Tensor dropout(Tensor x, double p) {
+Tensor dropout(Tensor x, double p, bool steps_first) {
   if (!(p >= 0 && p < 1)) {
     throw UsageError(fmt::format("dropout: the probability is {}, must be at least 0 and below 1", p));
   }
   Graph& graph = x.graph();
   if (!graph.training || p == 0) return x;
-  const Dropout op{.p = p, .stream = graph.new_dropout_stream()};
+  const Dropout op{.p = p, .stream = graph.new_dropout_stream(), .steps_first = steps_first};
   return apply(graph, op, differentiate, {x, Tensor(graph, graph.step_state())}, std::string(Dropout::name));
 }
 

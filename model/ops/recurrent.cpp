@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/fill.h"
 #include "kernels/linear.h"
+#include "kernels/split.h"
+#include "kernels/view.h"
 #include "model/define_op.h"
 
 namespace lockstep::model {
@@ -14,24 +17,54 @@ using kernels::LstmBackward;
 using kernels::Rnn;
 using kernels::RnnBackward;
 
-/// What stands behind the bias: the states before the first step and the lengths.
+/// What stands behind the weights: the states before the first step and the lengths.
 void append_optional(const Backward& backward, std::size_t first, std::vector<ValueId>& operands) {
   for (std::size_t i = first; backward.has_input(i); ++i) operands.push_back(backward.input(i));
 }
 
-/// Adds the node of `back`. Its gradients are those of `pre` and of the states before the first step; the
-/// weights' are a product over all steps.
+/// x (T, ...) in two: its first `steps` steps, and the others.
+std::vector<ValueId> cut(Backward& backward, ValueId x, std::int64_t steps) {
+  const kernels::Split split{.sizes = {steps, backward.type(x).shape[0] - steps}, .dim = 0};
+  const ValueType whole = backward.type(x);
+  return backward.add_nodes(make_op(split), {x}, split.infer(std::span(&whole, 1)));
+}
+
+/// Of the product of a step and the states before it. Those before the first step are 0 where none are given:
+/// that step adds nothing.
+template <class Op>
+void add_weight_gradient(Backward& backward, const Op& op, ValueId dpre) {
+  const ValueId y = backward.output(Op::y);
+  const std::int64_t before_last = backward.type(y).shape[0] - 1;
+  if (op.initial) {
+    ValueType states = backward.type(y);
+    ValueType first = states;
+    first.shape[0] = 1;
+    const ValueId h0 =
+        backward.add_node(make_op(kernels::Reshape{first.shape}), {backward.input(op.h0())}, first);
+    const ValueId previous = before_last == 0
+                                 ? h0
+                                 : backward.add_node(make_op(kernels::Concat{.dim = 0}),
+                                                     {h0, cut(backward, y, before_last)[0]}, states);
+    backward.add_gradients(kernels::LinearBackwardWeights{}, {previous, dpre}, {Op::weight});
+  } else if (before_last == 0) {
+    backward.add_gradients(kernels::Fill{}, {}, {Op::weight});
+  } else {
+    backward.add_gradients(kernels::LinearBackwardWeights{},
+                           {cut(backward, y, before_last)[0], cut(backward, dpre, 1)[1]}, {Op::weight});
+  }
+}
+
+/// Adds the node of `back`. Its gradients are those of `pre` and of the states before the first step.
 template <class Op, class OpBackward>
 void add_backward(Backward& backward, OpBackward back, std::vector<ValueId> operands) {
-  const std::size_t states = back.forward.initial_states();
-  const ValueType& of_steps = backward.type(backward.output(Op::y));
-  Types types{backward.type(backward.input(Op::pre)), of_steps};
+  const Op op = back.forward;
+  const std::size_t states = op.initial_states();
+  Types types{backward.type(backward.input(Op::pre))};
   for (std::size_t i = 0; i < states; ++i) types.push_back(backward.type(backward.input(Op::states + i)));
   const auto outputs = backward.add_nodes(make_op(std::move(back)), std::move(operands), types);
   backward.contribute(Op::pre, outputs[OpBackward::dpre]);
   for (std::size_t i = 0; i < states; ++i) backward.contribute(Op::states + i, outputs[OpBackward::dh0 + i]);
-  backward.add_gradients(kernels::LinearBackwardWeights{},
-                         {outputs[OpBackward::previous], outputs[OpBackward::dpre]}, {Op::weight, Op::bias});
+  add_weight_gradient(backward, op, outputs[OpBackward::dpre]);
 }
 
 void differentiate(const Rnn& op, Backward& backward) {
@@ -44,8 +77,7 @@ void differentiate(const Rnn& op, Backward& backward) {
 void differentiate(const Lstm& op, Backward& backward) {
   const bool cell_gradients = backward.has_output_gradient(Lstm::cells);
   std::vector<ValueId> operands{backward.output(Lstm::activations), backward.output_gradient(Lstm::y),
-                                backward.output(Lstm::y), backward.output(Lstm::cells),
-                                backward.input(Lstm::weight)};
+                                backward.output(Lstm::cells), backward.input(Lstm::weight)};
   append_optional(backward, Lstm::states, operands);
   if (cell_gradients) operands.push_back(backward.output_gradient(Lstm::cells));
   add_backward<Lstm>(backward, LstmBackward{.forward = op, .cell_gradients = cell_gradients},
@@ -79,7 +111,7 @@ void require_stack(const char* kind, const std::string& name, const Shape& x, co
                    const RecurrentStates& initial) {
   const auto layers = static_cast<std::size_t>(stack.layers);
   if (x.rank() != 3 || x[2] < 1 || stack.hidden < 1 || stack.layers < 1) {
-    throw UsageError(fmt::format("layer '{}' ({}): input {}, {} layers of {} units: (N, T, features) wanted",
+    throw UsageError(fmt::format("layer '{}' ({}): input {}, {} layers of {} units: (T, N, features) wanted",
                                  name, kind, x.str(), stack.layers, stack.hidden));
   }
   const bool given = !initial.h.empty() || !initial.c.empty();
@@ -90,11 +122,11 @@ void require_stack(const char* kind, const std::string& name, const Shape& x, co
 
 /// One layer, behind the product with its inputs.
 template <class Op>
-RecurrentOutput steps_of(Op op, Tensor pre, Tensor weight, Tensor bias, const std::optional<Tensor>& lengths,
+RecurrentOutput steps_of(Op op, Tensor pre, Tensor weight, const std::optional<Tensor>& lengths,
                          const RecurrentStates& initial, const std::string& layer) {
   op.initial = !initial.h.empty();
   op.lengths = lengths.has_value();
-  std::vector<Tensor> inputs{pre, weight, bias};
+  std::vector<Tensor> inputs{pre, weight};
   for (const auto* states : {&initial.h, &initial.c})
     inputs.insert(inputs.end(), states->begin(), states->end());
   if (lengths) inputs.push_back(*lengths);
@@ -112,15 +144,14 @@ RecurrentOutput stacked(Op op, Tensor x, const std::string& name, const Stack& s
   RecurrentOutput all{.y = x, .steps = {}};
   for (std::int64_t layer = 0; layer < stack.layers; ++layer) {
     const auto at = static_cast<std::size_t>(layer);
-    if (layer > 0) all.y = dropout(all.y, stack.dropout);
+    if (layer > 0) all.y = dropout(all.y, stack.dropout, true);
     const LayerWeights weights =
         weights_of(x.graph(), name, layer, Op::gates * stack.hidden, all.y.shape()[2], stack.hidden);
     RecurrentStates first;
     if (!initial.h.empty()) first.h = {initial.h[at]};
     if (!initial.c.empty()) first.c = {initial.c[at]};
-    const RecurrentOutput output =
-        steps_of(op, apply_linear(all.y, weights.input_weight, weights.input_bias, name), weights.weight,
-                 weights.bias, lengths, first, name);
+    const Tensor pre = apply_linear(all.y, weights.input_weight, add(weights.input_bias, weights.bias), name);
+    const RecurrentOutput output = steps_of(op, pre, weights.weight, lengths, first, name);
     all.y = output.y;
     all.steps.h.push_back(output.y);
     all.steps.c.insert(all.steps.c.end(), output.steps.c.begin(), output.steps.c.end());
@@ -134,14 +165,14 @@ kernels::Nonlinearity nonlinearity(bool relu) {
 
 }  // namespace
 
-RecurrentOutput rnn_steps(Tensor pre, Tensor weight_hh, Tensor bias_hh, bool relu,
-                          std::optional<Tensor> lengths, const RecurrentStates& initial) {
-  return steps_of(Rnn{.nonlinearity = nonlinearity(relu)}, pre, weight_hh, bias_hh, lengths, initial, "rnn");
+RecurrentOutput rnn_steps(Tensor pre, Tensor weight_hh, bool relu, std::optional<Tensor> lengths,
+                          const RecurrentStates& initial) {
+  return steps_of(Rnn{.nonlinearity = nonlinearity(relu)}, pre, weight_hh, lengths, initial, "rnn");
 }
 
-RecurrentOutput lstm_steps(Tensor pre, Tensor weight_hh, Tensor bias_hh, std::optional<Tensor> lengths,
+RecurrentOutput lstm_steps(Tensor pre, Tensor weight_hh, std::optional<Tensor> lengths,
                            const RecurrentStates& initial) {
-  return steps_of(Lstm{}, pre, weight_hh, bias_hh, lengths, initial, "lstm");
+  return steps_of(Lstm{}, pre, weight_hh, lengths, initial, "lstm");
 }
 
 RecurrentOutput rnn(Tensor x, const std::string& name, RnnOptions options, std::optional<Tensor> lengths,

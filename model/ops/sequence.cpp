@@ -1,5 +1,12 @@
 #include "kernels/sequence.h"
 
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "kernels/base/error.h"
+
 #include "model/define_op.h"
 
 namespace lockstep::model {
@@ -21,6 +28,14 @@ void differentiate(const LastStep&, Backward& backward) {
 
 Tensor sequence_lengths(Tensor tokens) {
   return apply<SequenceLengths>(tokens.graph(), {}, differentiate, {tokens}, "sequence_lengths");
+}
+
+Tensor steps_first(Tensor x) {
+  if (x.shape().rank() < 2) throw UsageError(fmt::format("steps_first: {} is no sequence", x.shape().str()));
+  std::vector<std::int64_t> axes(x.shape().rank());
+  std::iota(axes.begin(), axes.end(), 0);
+  std::swap(axes[0], axes[1]);
+  return permute(x, std::move(axes));
 }
 
 Tensor last_step(Tensor x, std::optional<Tensor> lengths) {

@@ -70,22 +70,23 @@ struct Ends {
   /// `fc`.
   template <class Layers>
   Tensor operator()(Tensor x, const Layers& layers) const {
+    const bool are_tokens = x.dtype() == DType::i64;
     std::optional<Tensor> lengths;
-    if (x.dtype() == DType::i64) {
-      lengths = sequence_lengths(x);
-      x = model::embedding(x, "embedding", input.vocab_size, embedding);
-    }
+    if (are_tokens) lengths = sequence_lengths(x);
+    x = steps_first(x);
+    if (are_tokens) x = model::embedding(x, "embedding", input.vocab_size, embedding);
     const RecurrentOutput states = layers(x, lengths, initial_states(x.graph()));
     return_states(states.steps, lengths);
-    Tensor y = all_steps ? states.y : last_step(states.y, lengths);
+    Tensor y = all_steps ? steps_first(states.y) : last_step(states.y, lengths);
     y = linear(y, "fc", features());
     return input.num_classes > 0 ? y : reshape(y, values_shape(x.shape()));
   }
 
-  /// (N) and that of the targets, of which with `output=all` the first extent are the steps.
+  /// Of x (T, N, ...): (N) and that of the targets, of which with `output=all` the first extent are the
+  /// steps.
   Shape values_shape(const Shape& x) const {
-    std::vector<std::int64_t> extents{x[0]};
-    if (all_steps) extents.push_back(x[1]);
+    std::vector<std::int64_t> extents{x[1]};
+    if (all_steps) extents.push_back(x[0]);
     const auto rest = input.target_shape.begin() + (all_steps && input.target_shape.rank() > 0 ? 1 : 0);
     extents.insert(extents.end(), rest, input.target_shape.end());
     return Shape(std::move(extents));

@@ -142,7 +142,7 @@ bool make_recurrence(const Node& node, const Launch& launch, KernelWork& work) {
   const kernels::TensorDesc& states = launch.io.inputs.front();
   work.kind = WorkKind::recurrence;
   work.unit = is_half(states.dtype) ? MathUnit::half : MathUnit::f32;
-  work.launches = 2 * static_cast<double>(states.shape[1]);  // a product and the gates for each step
+  work.launches = 2 * static_cast<double>(states.shape[0]);  // a product and the gates for each step
   return true;
 }
 

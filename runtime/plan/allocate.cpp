@@ -35,7 +35,7 @@ std::size_t slice_bytes(const Graph& graph, ValueId id) {
 class AliasSets {
  public:
   AliasSets(const Graph& graph, GradientArena gradients)
-      : graph_(graph), gradients_(gradients), root_(graph.value_count()) {
+      : graph_(graph), gradients_(gradients), root_(graph.value_count()), offset_(graph.value_count(), 0) {
     std::iota(root_.begin(), root_.end(), 0);
     last_read_.assign(graph.value_count(), 0);
     for (std::size_t at = 0; at < graph.nodes().size(); ++at) {
@@ -44,7 +44,9 @@ class AliasSets {
     for (std::size_t at = 0; at < graph.nodes().size(); ++at) share(graph.nodes()[at], at);
   }
 
-  std::vector<ValueId> roots() const { return root_; }
+  const std::vector<ValueId>& roots() const { return root_; }
+  /// Of each value in its root's memory, in bytes.
+  const std::vector<std::size_t>& offsets() const { return offset_; }
 
  private:
   static std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
@@ -53,7 +55,9 @@ class AliasSets {
     if (node.outputs.empty()) return;
     const ValueId output = node.outputs[0];
     if (node.op->is_view()) {
-      merge(output, node.inputs[0]);
+      const ValueId input = node.inputs[0];
+      merge(output, input);
+      offset_[index(output)] = offset_[index(input)] + node.op->view_offset(graph_.value(input).type.dtype);
     } else if (const auto victim = node.op->overwrites()) {
       if (*victim >= node.inputs.size()) return;
       const ValueId input = node.inputs[*victim];
@@ -97,6 +101,7 @@ class AliasSets {
   const Graph& graph_;
   const GradientArena gradients_;
   std::vector<ValueId> root_;
+  std::vector<std::size_t> offset_;
   std::vector<std::size_t> last_read_;
 };
 
@@ -170,12 +175,13 @@ LifetimeAllocator idle_gradients(const Graph& graph, const ArenaPlan& arena,
 }
 
 /// Gives each the lowest offset in the first of both memories that has one.
-ActivationPlan allocate(const Graph& graph, std::vector<ValueId> storage, std::span<const Launch> nodes,
+ActivationPlan allocate(const Graph& graph, const AliasSets& aliases, std::span<const Launch> nodes,
                         LifetimeAllocator idle) {
   ActivationPlan plan{.offsets = std::vector<std::size_t>(graph.value_count(), ActivationPlan::not_here),
                       .is_lent = std::vector<bool>(graph.value_count(), false),
                       .workspaces = std::vector<std::size_t>(graph.nodes().size(), ActivationPlan::not_here),
-                      .storage = std::move(storage)};
+                      .storage = aliases.roots(),
+                      .view_offsets = aliases.offsets()};
   std::vector<MemoryRequest> waiting = memory_requests(graph, plan.storage);
   for (std::size_t at = 0; at < nodes.size(); ++at) {
     const std::size_t bytes = nodes[at].kernel == nullptr ? 0 : nodes[at].kernel->workspace_bytes();
@@ -206,14 +212,13 @@ ActivationPlan allocate(const Graph& graph, std::vector<ValueId> storage, std::s
 }  // namespace
 
 ActivationPlan allocate_activations(const Graph& graph, GradientArena gradients) {
-  return allocate(graph, AliasSets(graph, gradients).roots(), {}, LifetimeAllocator(0));
+  return allocate(graph, AliasSets(graph, gradients), {}, LifetimeAllocator(0));
 }
 
 ActivationPlan allocate_activations(const Graph& graph, const ArenaPlan& arena,
                                     std::span<const Launch> nodes) {
-  std::vector<ValueId> storage = AliasSets(graph, GradientArena::own).roots();
-  LifetimeAllocator idle = idle_gradients(graph, arena, storage);
-  return allocate(graph, std::move(storage), nodes, std::move(idle));
+  const AliasSets aliases(graph, GradientArena::own);
+  return allocate(graph, aliases, nodes, idle_gradients(graph, arena, aliases.roots()));
 }
 
 }  // namespace lockstep::runtime

@@ -23,6 +23,7 @@ struct ActivationPlan {
 
   /// For views and overwritten inputs: the value whose memory this one shares, itself otherwise.
   std::vector<model::ValueId> storage;
+  std::vector<std::size_t> view_offsets;  ///< bytes from the beginning of that memory, by value id
 };
 
 /// Whose gradients the arena holds in forward: none but the step's own, or those of the step before, which

@@ -51,7 +51,15 @@ class OperandMap {
   }
 
   Operand of(model::ValueId id) const {
-    const model::ValueId root = activations_.storage[index(id)];
+    Operand operand = of_root(activations_.storage[index(id)]);
+    operand.view_offset = activations_.view_offsets[index(id)];
+    return operand;
+  }
+
+  Operand control() const { return {.region = training_ ? Region::control : Region::evaluation_control}; }
+
+ private:
+  Operand of_root(model::ValueId root) const {
     switch (graph_.value(root).role) {
       case model::Role::input:
         return {.region = Region::input};
@@ -94,9 +102,6 @@ class OperandMap {
     throw std::logic_error("a value without a role");
   }
 
-  Operand control() const { return {.region = training_ ? Region::control : Region::evaluation_control}; }
-
- private:
   static std::size_t index(model::ValueId id) { return static_cast<std::size_t>(id); }
   std::int64_t offset_of(model::ValueId root) const {
     return static_cast<std::int64_t>(activations_.offsets[index(root)]);

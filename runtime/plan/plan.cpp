@@ -112,6 +112,7 @@ void set_layouts(Plan& plan, const PlanConstraints& constraints, const kernels::
     pad_pictures(plan.graph);
     pad_widths(plan.graph, constraints.parameter_layouts, plan.request.keeps_outputs);
   }
+  view_splits(plan.graph);
   assign_layouts(plan.graph, device, constraints.parameter_layouts);
   if (on_gpu) absorb_copies(plan.graph);
   plan.unavailable_algorithms = apply_selected_algorithms(plan.graph, device, constraints.algorithms);

@@ -117,6 +117,10 @@ std::vector<comm::ArenaRange> ReplicaMemory::exchanged(const Bucket& bucket) con
 }
 
 void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
+  return static_cast<std::byte*>(start_of(operand, slot)) + operand.view_offset;
+}
+
+void* ReplicaMemory::start_of(const Operand& operand, std::size_t slot) const {
   const auto first = static_cast<std::size_t>(operand.first);
   switch (operand.region) {
     case Region::input:

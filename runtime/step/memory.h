@@ -104,6 +104,9 @@ class ReplicaMemory {
   void keep_weights();
 
  private:
+  /// Of the value that the operand is or is a part of.
+  void* start_of(const Operand& operand, std::size_t slot) const;
+
   struct Slot {
     std::unique_ptr<kernels::Memory> input;
     std::unique_ptr<kernels::Memory> target;

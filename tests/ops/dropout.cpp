@@ -87,6 +87,26 @@ TEST_CASE("dropout: the elements that its definition drops, in every dtype") {
   }
 }
 
+TEST_CASE("dropout: steps first, a sample's elements are those that it has steps last") {
+  const Dropout op{.p = 0.4, .stream = 5};
+  const Dropout of_steps{.p = 0.4, .stream = 5, .steps_first = true};
+  for (const std::int64_t run : {1, 5, 8, 67}) {
+    constexpr std::int64_t samples = 6;
+    constexpr std::int64_t steps = 7;
+    const Values x = kernels::test::random_values({samples, steps, run}, 5);
+    const auto turned = [&](const Values& values) {
+      Values other{{steps, samples, run}, std::vector<double>(values.data.size())};
+      for (std::int64_t i = 0; i < values.shape.elements(); ++i) {
+        const std::int64_t place = i / run;
+        const std::int64_t at = (place % steps * samples + place / steps) * run + i % run;
+        other.data[static_cast<std::size_t>(at)] = values.data[static_cast<std::size_t>(i)];
+      }
+      return other;
+    };
+    CHECK(drop(of_steps, turned(x), first_step).data == turned(drop(op, x, first_step)).data);
+  }
+}
+
 TEST_CASE("dropout: N ranks drop what one rank of the whole batch does") {
   const Dropout op{.p = 0.5, .stream = 3};
   const Values x = kernels::test::random_values({12, 5, 13}, 5);

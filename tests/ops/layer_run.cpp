@@ -64,7 +64,10 @@ class Memories {
   explicit Memories(const model::Graph& graph) : graph_(graph) {}
 
   void put(ValueId id, std::unique_ptr<kernels::Memory> memory) { memory_[id] = std::move(memory); }
-  void alias(ValueId view, ValueId of) { root_[view] = root(of); }
+  void alias(ValueId view, ValueId of, std::size_t offset) {
+    offset_[view] = offset_[of] + offset;
+    root_[view] = root(of);
+  }
 
   const kernels::Memory& of(ValueId id) {
     auto& memory = memory_[root(id)];
@@ -72,6 +75,7 @@ class Memories {
       memory = device().allocate(std::max<std::size_t>(described(graph_.value(id)).bytes(), 64));
     return *memory;
   }
+  void* address(ValueId id) { return static_cast<std::byte*>(of(id).data()) + offset_[id]; }
 
  private:
   ValueId root(ValueId id) const {
@@ -82,14 +86,18 @@ class Memories {
   const model::Graph& graph_;
   std::map<ValueId, std::unique_ptr<kernels::Memory>> memory_;
   std::map<ValueId, ValueId> root_;
+  std::map<ValueId, std::size_t> offset_;  ///< bytes from its root's beginning
 };
 
 void launch(const model::Graph& graph, const model::Node& node, Memories& memories) {
-  if (node.op->is_view()) return memories.alias(node.outputs[0], node.inputs[0]);
+  if (node.op->is_view()) {
+    const DType dtype = graph.value(node.inputs[0]).type.dtype;
+    return memories.alias(node.outputs[0], node.inputs[0], node.op->view_offset(dtype));
+  }
   const auto kernel = node.op->kernel(device(), graph.io(node));
   std::vector<void*> args;
   for (const auto* ids : {&node.inputs, &node.outputs}) {
-    for (const ValueId id : *ids) args.push_back(memories.of(id).data());
+    for (const ValueId id : *ids) args.push_back(memories.address(id));
   }
   const auto workspace = device().allocate(std::max<std::size_t>(kernel->workspace_bytes(), 64));
   const auto stream = device().make_stream();
@@ -119,6 +127,9 @@ LayerRun::LayerRun(const Layer& layer, const kernels::Types& inputs, bool fuse) 
   for (const model::Parameter& parameter : graph_.parameters()) operands_.push_back(parameter.value);
   dy_ = graph_.add_value("dy", graph_.value(y_).type, model::Role::input);
   differentiate();
+  keep_in_memory_of_its_own(y_);
+  for (const ValueId operand : operands_) keep_in_memory_of_its_own(gradients_[at(operand)]);
+  runtime::view_splits(graph_);
   runtime::assign_layouts(graph_, device(), {});
 }
 
@@ -131,6 +142,12 @@ void LayerRun::differentiate() {
     model::Backward backward(graph_, node, gradients_, all);
     node.op->differentiate(backward);
   }
+}
+
+void LayerRun::keep_in_memory_of_its_own(ValueId read_at_the_end) {
+  if (read_at_the_end == model::no_value) return;
+  model::Value& value = graph_.value(read_at_the_end);
+  if (value.role == model::Role::activation) value.role = model::Role::gradient;
 }
 
 std::vector<Shape> LayerRun::operand_shapes() const {

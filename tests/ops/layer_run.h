@@ -32,6 +32,8 @@ class LayerRun {
  private:
   static kernels::Types types_of(const std::vector<Shape>& shapes, DType dtype);
   void differentiate();
+  /// As gradients of parameters have it.
+  void keep_in_memory_of_its_own(model::ValueId read_at_the_end);
 
   model::Graph graph_;
   std::vector<model::ValueId> operands_;

@@ -14,10 +14,10 @@ enum class Cell { tanh, relu, lstm };
 /// A layer's operands as the reference has them; those that may be null are left out.
 struct Operands {
   const Values* x;  ///< or, without weight_ih, `pre`
-  const Values* weight_ih;
+  const Values* weight_ih = nullptr;
   const Values* weight_hh;
-  const Values* bias_ih;
-  const Values* bias_hh;
+  const Values* bias_ih = nullptr;
+  const Values* bias_hh = nullptr;
   const Values* h0 = nullptr;
   const Values* c0 = nullptr;
   const Values* lengths = nullptr;
@@ -29,8 +29,7 @@ struct Operands {
         weight_hh(parameters + 1),
         bias_ih(parameters + 2),
         bias_hh(parameters + 3) {}
-  Operands(const Values& pre, const Values& weight, const Values& bias)
-      : x(&pre), weight_ih(nullptr), weight_hh(&weight), bias_ih(nullptr), bias_hh(&bias) {}
+  Operands(const Values& pre, const Values& weight) : x(&pre), weight_hh(&weight) {}
 };
 
 double sigmoid(double x) {
@@ -42,9 +41,9 @@ void advance(Cell cell, const Operands& in, std::size_t at, std::vector<double>&
   const std::size_t hidden = h.size();
   const auto features = static_cast<std::size_t>(in.x->shape[2]);
   const double* const x = in.x->data.data() + at * features;
-  std::vector<double> pre = in.bias_hh->data;
+  std::vector<double> pre(static_cast<std::size_t>(in.weight_hh->shape[0]));
   for (std::size_t k = 0; k < pre.size(); ++k) {
-    pre[k] += in.weight_ih == nullptr ? x[k] : in.bias_ih->data[k];
+    pre[k] = in.weight_ih == nullptr ? x[k] : in.bias_ih->data[k] + in.bias_hh->data[k];
     for (std::size_t i = 0; in.weight_ih != nullptr && i < features; ++i)
       pre[k] += in.weight_ih->data[k * features + i] * x[i];
     for (std::size_t i = 0; i < hidden; ++i) pre[k] += in.weight_hh->data[k * hidden + i] * h[i];
@@ -59,35 +58,40 @@ void advance(Cell cell, const Operands& in, std::size_t at, std::vector<double>&
   }
 }
 
-/// All h (N, T, H) and, with `ends`, behind each row's h_n and of an LSTM c_n: (N, T + 1 or 2, H).
+/// All h (T, N, H) and, with `ends`, behind the last step h_n and of an LSTM c_n: (T + 1 or 2, N, H).
 Values reference(Cell cell, const Operands& in, bool ends) {
-  const std::int64_t rows = in.x->shape[0];
-  const std::int64_t steps = in.x->shape[1];
+  const std::int64_t steps = in.x->shape[0];
+  const std::int64_t rows = in.x->shape[1];
   const std::int64_t hidden = in.weight_hh->shape[1];
   const std::int64_t extra = !ends ? 0 : cell == Cell::lstm ? 2 : 1;
-  Values y{{rows, steps + extra, hidden}, {}};
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const auto state = [&](const Values* given) {
-      const auto begin = [&] { return given->data.begin() + row * hidden; };
-      return given == nullptr ? std::vector<double>(static_cast<std::size_t>(hidden))
-                              : std::vector<double>(begin(), begin() + hidden);
-    };
-    std::vector<double> h = state(in.h0);
-    std::vector<double> c = state(in.c0);
-    const std::vector<double> nothing(static_cast<std::size_t>(hidden));
-    const auto append = [&](const std::vector<double>& numbers) {
-      y.data.insert(y.data.end(), numbers.begin(), numbers.end());
-    };
-    bool any = false;
-    for (std::int64_t step = 0; step < steps; ++step) {
-      const bool over = in.lengths != nullptr &&
-                        static_cast<double>(step) >= in.lengths->data[static_cast<std::size_t>(row)];
-      if (!over) advance(cell, in, static_cast<std::size_t>(row * steps + step), h, c);
-      any = any || !over;
-      append(over ? nothing : h);
+  using States = std::vector<std::vector<double>>;  // by row
+  const auto states = [&](const Values* given) {
+    States by_row(static_cast<std::size_t>(rows), std::vector<double>(static_cast<std::size_t>(hidden)));
+    for (std::size_t i = 0; given != nullptr && i < given->data.size(); ++i) {
+      by_row[i / static_cast<std::size_t>(hidden)][i % static_cast<std::size_t>(hidden)] = given->data[i];
     }
-    if (extra > 0) append(any ? h : nothing);
-    if (extra > 1) append(any ? c : nothing);
+    return by_row;
+  };
+  const auto length = [&](std::size_t row) {
+    return in.lengths == nullptr ? static_cast<double>(steps) : in.lengths->data[row];
+  };
+  States h = states(in.h0);
+  States c = states(in.c0);
+  const std::vector<double> nothing(static_cast<std::size_t>(hidden));
+  Values y{{steps + extra, rows, hidden}, {}};
+  const auto append = [&](const std::vector<double>& numbers) {
+    y.data.insert(y.data.end(), numbers.begin(), numbers.end());
+  };
+  for (std::int64_t step = 0; step < steps; ++step) {
+    for (std::size_t row = 0; row < h.size(); ++row) {
+      const bool over = static_cast<double>(step) >= length(row);
+      if (!over) advance(cell, in, static_cast<std::size_t>(step * rows) + row, h[row], c[row]);
+      append(over ? nothing : h[row]);
+    }
+  }
+  for (const States* ended : {&h, &c}) {
+    for (std::size_t row = 0; row < h.size() && (ended == &h ? extra > 0 : extra > 1); ++row)
+      append(length(row) > 0 ? (*ended)[row] : nothing);
   }
   return y;
 }
@@ -95,14 +99,14 @@ Values reference(Cell cell, const Operands& in, bool ends) {
 /// What the last steps give, behind all of them.
 Tensor with_ends(const model::RecurrentOutput& output, std::optional<Tensor> lengths) {
   const Tensor& y = output.y;
-  const Shape one{y.shape()[0], 1, y.shape()[2]};
+  const Shape one{1, y.shape()[1], y.shape()[2]};
   std::vector<Tensor> parts{y};
   for (const auto* steps : {&output.steps.h, &output.steps.c}) {
     if (steps->empty()) continue;
     const Tensor last = last_step(steps->back(), lengths);
     parts.push_back(reshape(last.dtype() == y.dtype() ? last : cast(last, y.dtype()), one));
   }
-  return concat(parts, 1);
+  return concat(parts, 0);
 }
 
 constexpr std::int64_t hidden = 5;
@@ -128,7 +132,7 @@ TEST_CASE("rnn: tanh and relu") {
                  return reference(relu ? Cell::relu : Cell::tanh, {in[0], &in[1]}, false);
                },
            .operands = named({"x"}),
-           .shapes = {{{3, 4, 7}}, {{1, 1, 1}}, {{13, 2, 3}}},
+           .shapes = {{{4, 3, 7}}, {{1, 1, 1}}, {{2, 13, 3}}, {{3, 16, 2}}},
            .tolerance = 1e-4});
 }
 
@@ -136,18 +140,18 @@ TEST_CASE("rnn: the state before the first step and lengths are given, h_n is re
   conform({.name = "rnn_lengths",
            .layer =
                [](const std::vector<Tensor>& in) {
-                 return with_ends(rnn_steps(in[1], in[2], in[3], false, in[0], {.h = {in[4]}, .c = {}}),
-                                  in[0]);
+                 return with_ends(rnn_steps(in[1], in[2], false, in[0], {.h = {in[3]}, .c = {}}), in[0]);
                },
            .reference =
                [](const std::vector<Values>& in) {
-                 Operands operands(in[1], in[2], in[3]);
+                 Operands operands(in[1], in[2]);
                  operands.lengths = &in[0];
-                 operands.h0 = &in[4];
+                 operands.h0 = &in[3];
                  return reference(Cell::tanh, operands, true);
                },
-           .operands = {"lengths", "pre", "weight_hh", "bias_hh", "h0"},
-           .shapes = {{{7}, {7, 3, hidden}, {hidden, hidden}, {hidden}, {7, hidden}}},
+           .operands = {"lengths", "pre", "weight_hh", "h0"},
+           .shapes = {{{7}, {3, 7, hidden}, {hidden, hidden}, {7, hidden}},
+                      {{4}, {1, 4, hidden}, {hidden, hidden}, {4, hidden}}},
            .tolerance = 1e-4,
            .dtypes = all_dtypes,
            .vocab = {4}});
@@ -161,7 +165,7 @@ TEST_CASE("lstm") {
                  return reference(Cell::lstm, {in[0], &in[1]}, false);
                },
            .operands = named({"x"}),
-           .shapes = {{{3, 4, 7}}, {{1, 1, 1}}, {{13, 2, 3}}},
+           .shapes = {{{4, 3, 7}}, {{1, 1, 1}}, {{2, 13, 3}}, {{3, 16, 2}}},
            .tolerance = 1e-4});
 }
 
@@ -188,41 +192,36 @@ TEST_CASE("lstm: the states before the first step and lengths are given, h_n and
   conform({.name = "lstm_lengths",
            .layer =
                [](const std::vector<Tensor>& in) {
-                 return with_ends(lstm_steps(in[1], in[2], in[3], in[0], {.h = {in[4]}, .c = {in[5]}}),
-                                  in[0]);
+                 return with_ends(lstm_steps(in[1], in[2], in[0], {.h = {in[3]}, .c = {in[4]}}), in[0]);
                },
            .reference =
                [](const std::vector<Values>& in) {
-                 Operands operands(in[1], in[2], in[3]);
+                 Operands operands(in[1], in[2]);
                  operands.lengths = &in[0];
-                 operands.h0 = &in[4];
-                 operands.c0 = &in[5];
+                 operands.h0 = &in[3];
+                 operands.c0 = &in[4];
                  return reference(Cell::lstm, operands, true);
                },
-           .operands = {"lengths", "pre", "weight_hh", "bias_hh", "h0", "c0"},
-           .shapes = {{{7}, {7, 3, columns}, {columns, hidden}, {columns}, {7, hidden}, {7, hidden}}},
+           .operands = {"lengths", "pre", "weight_hh", "h0", "c0"},
+           .shapes = {{{7}, {3, 7, columns}, {columns, hidden}, {7, hidden}, {7, hidden}},
+                      {{4}, {1, 4, columns}, {columns, hidden}, {4, hidden}, {4, hidden}}},
            .tolerance = 1e-4,
            .dtypes = all_dtypes,
            .vocab = {4}});
 }
 
 TEST_CASE("last_step without lengths") {
-  conform({.name = "last_step",
-           .layer = [](const std::vector<Tensor>& in) { return last_step(in[0]); },
-           .reference =
-               [](const std::vector<Values>& in) {
-                 const Shape& shape = in[0].shape;
-                 const std::int64_t width = shape.elements(2);
-                 Values y{{shape[0], shape[2]}, {}};
-                 for (std::int64_t row = 1; row <= shape[0]; ++row) {
-                   const auto end = in[0].data.begin() + row * shape[1] * width;
-                   y.data.insert(y.data.end(), end - width, end);
-                 }
-                 return y;
-               },
-           .operands = {"x"},
-           .shapes = {{{3, 5, 7}}, {{1, 1, 1}}},
-           .dtypes = all_dtypes});
+  conform(
+      {.name = "last_step",
+       .layer = [](const std::vector<Tensor>& in) { return last_step(in[0]); },
+       .reference =
+           [](const std::vector<Values>& in) {
+             const Shape& shape = in[0].shape;
+             return Values{{shape[1], shape[2]}, {in[0].data.end() - shape.elements(1), in[0].data.end()}};
+           },
+       .operands = {"x"},
+       .shapes = {{{3, 5, 7}}, {{1, 1, 1}}},
+       .dtypes = all_dtypes});
 }
 
 TEST_CASE("recurrent layers of many units in bf16: products by a library, where the processor has them") {
@@ -231,21 +230,20 @@ TEST_CASE("recurrent layers of many units in bf16: products by a library, where 
   constexpr std::int64_t units = 80;
   const std::int64_t columns = is_lstm ? 4 * units : units;
   const auto layer = [=](const std::vector<Tensor>& in) {
-    const model::RecurrentStates initial{.h = {in[4]}, .c = {}};
-    return is_lstm ? with_ends(lstm_steps(in[1], in[2], in[3], in[0], {.h = {in[4]}, .c = {in[5]}}), in[0])
-                   : with_ends(rnn_steps(in[1], in[2], in[3], false, in[0], initial), in[0]);
+    const model::RecurrentStates initial{.h = {in[3]}, .c = {}};
+    return is_lstm ? with_ends(lstm_steps(in[1], in[2], in[0], {.h = {in[3]}, .c = {in[4]}}), in[0])
+                   : with_ends(rnn_steps(in[1], in[2], false, in[0], initial), in[0]);
   };
   const auto function = [=](const std::vector<Values>& in) {
-    Operands operands(in[1], in[2], in[3]);
+    Operands operands(in[1], in[2]);
     operands.lengths = &in[0];
-    operands.h0 = &in[4];
-    operands.c0 = is_lstm ? &in[5] : nullptr;
+    operands.h0 = &in[3];
+    operands.c0 = is_lstm ? &in[4] : nullptr;
     return reference(is_lstm ? Cell::lstm : Cell::tanh, operands, true);
   };
   kernels::Types types{{DType::i64, {rows}},
-                       {DType::bf16, {rows, 3, columns}},
+                       {DType::bf16, {3, rows, columns}},
                        {DType::bf16, {columns, units}},
-                       {DType::bf16, {columns}},
                        {DType::bf16, {rows, units}}};
   if (is_lstm) types.push_back({DType::bf16, {rows, units}});
   LayerRun run(layer, types);
@@ -271,7 +269,7 @@ TEST_CASE("recurrent layers of many units, whose weights are small: the same bit
   const auto layer = [=](const std::vector<Tensor>& in) {
     return is_lstm ? lstm(in[0], "r", {.hidden = units}).y : rnn(in[0], "r", {.hidden = units}).y;
   };
-  LayerRun run(layer, std::vector<Shape>{{13, 3, 33}}, DType::f32);
+  LayerRun run(layer, std::vector<Shape>{{3, 13, 33}}, DType::f32);
   std::vector<Values> operands;
   for (const Shape& shape : run.operand_shapes()) {
     operands.push_back(kernels::test::random_values(shape, static_cast<unsigned>(operands.size()) + 1));

@@ -8,7 +8,7 @@ namespace {
 /// `visit(row, at)` for each row; `at` counts the row's steps in whole tensors.
 template <class Visit>
 [[gnu::always_inline]] inline void for_rows(const RecurrentPart& part, const Visit& visit) {
-  for (std::int64_t row = 0; row < part.size.rows; ++row) visit(row, row * part.size.steps + part.step);
+  for (std::int64_t row = 0; row < part.size.rows; ++row) visit(row, part.step * part.size.rows + row);
 }
 
 /// Whether the row stands still in this step.
@@ -25,7 +25,6 @@ template <class Element, class Factor>
 void rnn(const Rnn& op, const RecurrentPart& part, const RecurrentForward& f) {
   const std::int64_t hidden = part.size.hidden;
   const std::int64_t count = part.count;
-  const Element* const bias = static_cast<const Element*>(f.bias) + part.first;
   for_rows(part, [&](std::int64_t row, std::int64_t at) {
     const Element* const pre = static_cast<const Element*>(f.pre) + at * hidden + part.first;
     Element* const y = static_cast<Element*>(f.y) + at * hidden + part.first;
@@ -37,7 +36,7 @@ void rnn(const Rnn& op, const RecurrentPart& part, const RecurrentForward& f) {
     } else if (op.nonlinearity == Nonlinearity::relu) {
 #pragma omp simd
       for (std::int64_t u = 0; u < count; ++u) {
-        const float sum = product[u] + load(pre + u) + load(bias + u);
+        const float sum = product[u] + load(pre + u);
         const float value = sum < 0 ? 0 : sum;
         store(h + u, value);
         store(y + u, value);
@@ -45,7 +44,7 @@ void rnn(const Rnn& op, const RecurrentPart& part, const RecurrentForward& f) {
     } else {
 #pragma omp simd
       for (std::int64_t u = 0; u < count; ++u) {
-        const float value = Math::tanh(product[u] + load(pre + u) + load(bias + u));
+        const float value = Math::tanh(product[u] + load(pre + u));
         store(h + u, value);
         store(y + u, value);
       }
@@ -86,7 +85,6 @@ void lstm(const RecurrentPart& part, const RecurrentForward& f) {
   const std::int64_t hidden = part.size.hidden;
   const std::int64_t count = part.count;
   const std::int64_t gate = f.product.gate;
-  const Element* const bias = static_cast<const Element*>(f.bias) + part.first;
   for_rows(part, [&](std::int64_t row, std::int64_t at) {
     const std::int64_t offset = at * Lstm::gates * hidden + part.first;
     const Element* const pre = static_cast<const Element*>(f.pre) + offset;
@@ -108,10 +106,10 @@ void lstm(const RecurrentPart& part, const RecurrentForward& f) {
       const std::int64_t f_at = hidden + u;
       const std::int64_t g_at = 2 * hidden + u;
       const std::int64_t o_at = 3 * hidden + u;
-      const float i = Math::sigmoid(product[u] + load(pre + u) + load(bias + u));
-      const float forget = Math::sigmoid(product[gate + u] + load(pre + f_at) + load(bias + f_at));
-      const float g = Math::tanh(product[2 * gate + u] + load(pre + g_at) + load(bias + g_at));
-      const float o = Math::sigmoid(product[3 * gate + u] + load(pre + o_at) + load(bias + o_at));
+      const float i = Math::sigmoid(product[u] + load(pre + u));
+      const float forget = Math::sigmoid(product[gate + u] + load(pre + f_at));
+      const float g = Math::tanh(product[2 * gate + u] + load(pre + g_at));
+      const float o = Math::sigmoid(product[3 * gate + u] + load(pre + o_at));
       c[u] = forget * c[u] + i * g;
       const float value = o * Math::tanh(c[u]);
       cells[u] = c[u];
@@ -144,7 +142,8 @@ void lstm_backward(const RecurrentPart& part, const RecurrentBackward& b) {
     const std::int64_t state = at * hidden + part.first;
     const Element* const dy = static_cast<const Element*>(b.dy) + state;
     const float* const cells = b.cells + state;
-    const float* const before = part.step > 0 ? cells - hidden : b.before + row * hidden + part.first;
+    const float* const before =
+        part.step > 0 ? cells - part.size.rows * hidden : b.before + row * hidden + part.first;
     const float* const product = b.product.at + row * b.product.row;
     float* const dc = b.dc + row * hidden + part.first;
     if (b.dcells != nullptr) {

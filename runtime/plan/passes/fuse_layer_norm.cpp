@@ -94,7 +94,7 @@ void drop_from_residual(Graph& graph, Node& norm, bool keep_segments) {
   if (!writer || graph.uses(branch) != 1 || graph.output == branch) return;
   Node& node = graph.nodes()[*writer];
   const auto* dropout = as<Dropout>(node);
-  if (dropout == nullptr || !LayerNorm::can_drop(graph.value(branch).type)) return;
+  if (dropout == nullptr || dropout->steps_first || !LayerNorm::can_drop(graph.value(branch).type)) return;
   if (keep_segments && node.segment != norm.segment) return;
   norm.op = op_of(norm).changed([&](LayerNorm& spec) { spec.dropout = *dropout; });
   norm.inputs[LayerNorm::residual] = node.inputs[Dropout::x];

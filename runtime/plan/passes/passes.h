@@ -169,6 +169,13 @@ void pad_pictures(model::Graph& graph);
 /// `keeps_output`: the network's output is read from memory, as it is.
 void pad_widths(model::Graph& graph, const ParameterLayouts& pinned, bool keeps_output);
 
+// view_splits.cpp
+
+/// In front of `assign_layouts`: the parts of a split that lie in one piece, each from a line of memory on,
+/// are views of the whole. Where a part is a parameter's gradient or the whole no activation, it stays a
+/// copy.
+void view_splits(model::Graph& graph);
+
 // layout.cpp
 
 /// Fixes the layout of every value, node by node in order: a kernel chooses layouts of values that have none

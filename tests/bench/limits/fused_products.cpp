@@ -51,7 +51,7 @@ DType classifier_factors(DType dtype) {
 
 double seconds_of_step_product(const TensorDesc& states, std::int64_t gates, StepDirection direction,
                                Device& device) {
-  const RecurrentSize size{states.shape[0], states.shape[1], states.shape[2]};
+  const RecurrentSize size = recurrent_size(states.shape);
   const bool forward = direction == StepDirection::forward;
   const std::int64_t columns = gates * size.hidden;
   if (states.dtype == DType::bf16 && rounds_to_bf16(states)) {

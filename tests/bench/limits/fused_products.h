@@ -9,7 +9,7 @@ namespace lockstep::bench {
 
 enum class StepDirection { forward, backward };
 
-/// Seconds of the product of one step of a recurrent layer with `states` (N, T, H), its weights packed.
+/// Seconds of the product of one step of a recurrent layer with `states` (T, N, H), its weights packed.
 double seconds_of_step_product(const kernels::TensorDesc& states, std::int64_t gates, StepDirection direction,
                                kernels::Device& device);
 

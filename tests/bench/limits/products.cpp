@@ -57,9 +57,9 @@ Comparison step_of(const Op& op, const TensorDesc& states, Device& device, StepD
   const bool forward = direction == StepDirection::forward;
   const std::int64_t hidden = states.shape[2];
   const std::int64_t gates = Op::gates * hidden;
-  const Product product{.size = {states.shape[0], forward ? hidden : gates, forward ? gates : hidden},
+  const Product product{.size = {states.shape[1], forward ? hidden : gates, forward ? gates : hidden},
                         .factors = states.dtype};
-  const auto steps = static_cast<int>(states.shape[1]);
+  const auto steps = static_cast<int>(states.shape[0]);
   return compared(product, product.str() + ", a step of " + std::string(Op::name),
                   op.h0() == no_operand ? steps - 1 : steps, [states, direction, &device] {
                     return seconds_of_step_product(states, Op::gates, direction, device);
@@ -71,7 +71,7 @@ Comparisons recurrent_of(const model::Op& op, const KernelIo& io, Device& device
     return Comparisons{step_of(spec, io.outputs[Spec::y], device, StepDirection::forward)};
   };
   const auto backward = [&]<class Spec>(const Spec& spec) {
-    return Comparisons{step_of(spec, io.inputs[Spec::y], device, StepDirection::backward)};
+    return Comparisons{step_of(spec, io.inputs[Spec::dy], device, StepDirection::backward)};
   };
   if (const auto* rnn = op.as<Rnn>()) return forward(*rnn);
   if (const auto* lstm = op.as<Lstm>()) return forward(*lstm);

@@ -6,7 +6,7 @@ namespace {
 
 using namespace kernels;
 
-constexpr RecurrentSize size{.rows = 5, .steps = 3, .hidden = 37};
+constexpr RecurrentSize size{.steps = 3, .rows = 5, .hidden = 37};
 constexpr std::int64_t columns = RecurrentPart::columns;
 constexpr std::int64_t stride = 4 * size.hidden;
 const std::vector<std::int64_t> lengths{3, 2, 1, 3, 0};
@@ -25,7 +25,6 @@ template <class Forward, class Backward>
 std::vector<float> steps(const Loops& run, const Forward& forward, const Backward& backward) {
   constexpr std::int64_t gates = Forward::gates * size.hidden;
   const std::vector<float> pre = numbers(elements(gates), 1);
-  const std::vector<float> bias = numbers(static_cast<std::size_t>(gates), 2);
   const std::vector<float> product = numbers(static_cast<std::size_t>(size.rows * columns), 3);
   const std::vector<float> dy = numbers(elements(size.hidden), 4);
   std::vector<float> h(static_cast<std::size_t>(size.rows * stride));
@@ -35,7 +34,6 @@ std::vector<float> steps(const Loops& run, const Forward& forward, const Backwar
   std::vector<float> cells(elements(size.hidden));
   run(forward, part(),
       RecurrentForward{pre.data(),
-                       bias.data(),
                        {product.data(), columns, 16},
                        {h.data(), stride},
                        c.data(),

@@ -77,7 +77,7 @@ TEST_CASE("rnn and lstm start from the states that samples bring, and return the
     REQUIRE(states != no_value);
     CHECK(graph.value(states).type == ValueType{DType::f32, {2, kinds, 3, 8}});
     const auto starts_from_states = [&](const Node& node) {
-      return node.op->name() == name && node.inputs.size() == 4 + static_cast<std::size_t>(kinds);
+      return node.op->name() == name && node.inputs.size() == 3 + static_cast<std::size_t>(kinds);
     };
     CHECK(std::ranges::count_if(graph.nodes(), starts_from_states) == 3);
     REQUIRE(graph.final_states != no_value);
@@ -107,16 +107,16 @@ TEST_CASE("recurrent layers refuse what does not fit, by name") {
   CHECK_THAT(refused([&] {
                rnn(input({4, 2}), "r", {.hidden = 5});
              }),
-             contains("layer 'r' (rnn): input 4x2, 1 layers of 5 units: (N, T, features) wanted"));
+             contains("layer 'r' (rnn): input 4x2, 1 layers of 5 units: (T, N, features) wanted"));
   CHECK_THAT(refused([&] { lstm(x, "r", {.hidden = 0}); }), contains("1 layers of 0 units"));
   CHECK_THAT(refused([&] { lstm(x, "r", {.hidden = 5}, {}, {.h = {x}, .c = {}}); }),
              contains("1 h0 and 0 c0 for 1 layers"));
   CHECK_THAT(refused([&] {
-               rnn(x, "s", {.hidden = 5}, {}, {.h = {input({4, 6})}, .c = {}});
+               rnn(x, "s", {.hidden = 5}, {}, {.h = {input({3, 6})}, .c = {}});
              }),
-             contains("layer 's' (rnn): h0 is f32 4x6, must be f32 4x5"));
-  CHECK_THAT(refused([&] { rnn(x, "t", {.hidden = 5}, input({4})); }),
-             contains("layer 't' (rnn): lengths is f32 4, must be i64 4"));
+             contains("layer 's' (rnn): h0 is f32 3x6, must be f32 3x5"));
+  CHECK_THAT(refused([&] { rnn(x, "t", {.hidden = 5}, input({3})); }),
+             contains("layer 't' (rnn): lengths is f32 3, must be i64 3"));
   CHECK_THAT(refused([&] { sequence_lengths(x); }), contains("tokens is f32"));
   CHECK_THAT(refused([&] { last_step(input({4})); }), contains("input 4 has no steps"));
 }

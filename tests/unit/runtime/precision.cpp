@@ -94,14 +94,16 @@ DType given_by(const Graph& graph) {
 
 TEST_CASE("precision: to autocast attention and recurrent layers are products, batch norm takes what comes") {
   const bool behind_convolution = GENERATE(true, false);
-  Graph graph = build_graph(classifier([&](Tensor x) {
-                              if (behind_convolution) x = conv2d(x, "conv", {.out_channels = 3, .kernel = 1});
-                              x = reshape(batch_norm2d(x, "norm"), {4, 8, 24});
-                              x = lstm(x, "lstm", {.hidden = 8}).y;
-                              x = rnn(x, "rnn", {.hidden = 8}).y;
-                              return linear(last_step(attention(x, x, x, {.heads = 2})), "fc", 10);
-                            }),
-                            images, 4, true);
+  Graph graph =
+      build_graph(classifier([&](Tensor x) {
+                    if (behind_convolution) x = conv2d(x, "conv", {.out_channels = 3, .kernel = 1});
+                    x = reshape(batch_norm2d(x, "norm"), {8, 4, 24});
+                    x = lstm(x, "lstm", {.hidden = 8}).y;
+                    x = rnn(x, "rnn", {.hidden = 8}).y;
+                    x = steps_first(x);
+                    return linear(last_step(steps_first(attention(x, x, x, {.heads = 2}))), "fc", 10);
+                  }),
+                  images, 4, true);
   autocast(graph, DType::bf16);
   CHECK(given_by<kernels::BatchNorm>(graph) == (behind_convolution ? DType::bf16 : DType::f32));
   CHECK(given_by<kernels::Lstm>(graph) == DType::bf16);
