@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <limits>
 
 #include "kernels/matmul.h"
@@ -30,6 +31,11 @@ inline RecurrentSize recurrent_size(const Shape& states) {
   return {states[0], states[1], states[2]};
 }
 
+/// Of the gates of all states, (T, N, G H).
+inline RecurrentSize size_of_gates(const Shape& shape, std::int64_t gates) {
+  return {shape[0], shape[1], shape[2] / gates};
+}
+
 /// What a SIMD kernel computes at a call: units [first, first + count) of all rows, in one step.
 struct RecurrentPart {
   static constexpr std::int64_t columns =
@@ -40,6 +46,11 @@ struct RecurrentPart {
   DType factor_dtype;  ///< of what the next product takes: f32, or as dtype
   std::int64_t step, first, count;
   const std::int64_t* lengths;  ///< by row, or null
+
+  /// Whether it is the row's last step.
+  bool is_last(std::int64_t row) const {
+    return step + 1 == (lengths == nullptr ? size.steps : std::min(lengths[row], size.steps));
+  }
 };
 
 /// Products of states and weights, from the part's first unit on: rows and gates are so far apart.
@@ -67,7 +78,8 @@ struct RecurrentForward {
 
 /// The products are d loss / d state by the step behind.
 struct RecurrentBackward {
-  const void* dy;
+  const void* dy;       ///< with `zeros` (N, H)
+  const void* zeros;    ///< (H) in front of each row's last step, where dy is that of the last alone; or null
   const float* dcells;  ///< or null
   const void* gates;
   const void* y;
@@ -121,6 +133,13 @@ inline TensorType states_of(const RecurrentSize& size, DType dtype) {
   return {dtype, {size.steps, size.rows, size.hidden}};
 }
 
+/// As it would be of all steps; `dpre`: of them.
+inline TensorType dy_of_steps(const TensorType& dy, bool last, const TensorType& dpre) {
+  if (!last) return dy;
+  require_rank("dy of the last step", dy, 2);
+  return {dy.dtype, {dpre.shape[0], dy.shape[0], dy.shape[1]}};
+}
+
 /// h_t = f(pre_t + W_hh h_(t-1)); y has all of them.
 struct Rnn {
   static constexpr std::string_view name = "rnn";
@@ -160,7 +179,8 @@ struct Rnn {
   double flops(TypeSpan, TypeSpan out) const { return recurrent_size(out[y].shape).flops(gates); }
 };
 
-/// The gradient of W_hh is that of a linear map, of `dpre` and the states before each step.
+/// The gradient of W_hh is that of a linear map, of `dpre` and the states before each step. dy (T, N, H) is
+/// that of all h, or with `last` (N, H) that of each row's last one, where nothing else of y was read.
 struct RnnBackward {
   static constexpr std::string_view name = "rnn_backward";
   static constexpr LayoutRule layouts = LayoutRule::row_major;
@@ -170,6 +190,7 @@ struct RnnBackward {
   using Simd = void(const RnnBackward&, const RecurrentPart&, const RecurrentBackward&);
 
   Rnn forward{};
+  bool last = false;
 
   std::size_t h0() const { return forward.h0(states); }
   std::size_t lengths_at() const { return forward.lengths_at(states); }
@@ -177,18 +198,19 @@ struct RnnBackward {
   template <class Visit>
   void fields(Visit&& visit) const {
     forward.fields(visit);
+    visit("last step", last);
   }
 
   void check(TypeSpan in, TypeSpan out) const {
     require_count(in, states + forward.optional(), states + forward.optional());
     require_count(out, 1 + forward.initial_states(), 1 + forward.initial_states());
     const Types inputs = forward_operands_of(out[dpre], in[weight], in.subspan(states));
-    require_forward(forward, inputs, Types{in[dy]});
+    require_forward(forward, inputs, Types{dy_of_steps(in[dy], last, out[dpre])});
     require_forward(forward, inputs, Types{in[y]});
     if (forward.initial) require_type("the gradient of h0", out[dh0], in[h0()]);
   }
 
-  double flops(TypeSpan in, TypeSpan) const { return recurrent_size(in[dy].shape).flops(gates); }
+  double flops(TypeSpan, TypeSpan out) const { return size_of_gates(out[dpre].shape, gates).flops(gates); }
 };
 
 /// (i, f, g, o) = pre_t + W_hh h_(t-1) through sigmoid, sigmoid, tanh, sigmoid: the gates;
@@ -243,6 +265,7 @@ struct LstmBackward {
 
   Lstm forward{};
   bool cell_gradients = false;
+  bool last = false;
 
   std::size_t h0() const { return forward.h0(states); }
   std::size_t c0() const { return forward.c0(states); }
@@ -253,6 +276,7 @@ struct LstmBackward {
   void fields(Visit&& visit) const {
     forward.fields(visit);
     visit("cell gradients", cell_gradients);
+    visit("last step", last);
   }
 
   void check(TypeSpan in, TypeSpan out) const {
@@ -260,14 +284,14 @@ struct LstmBackward {
     require_count(in, count, count);
     require_count(out, 1 + forward.initial_states(), 1 + forward.initial_states());
     const Types inputs = forward_operands_of(out[dpre], in[weight], in.subspan(states, forward.optional()));
-    require_forward(forward, inputs, Types{in[activations], in[dy], in[cells]});
+    require_forward(forward, inputs, Types{in[activations], dy_of_steps(in[dy], last, out[dpre]), in[cells]});
     if (cell_gradients) require_type("the gradient of the cells", in[dcells()], in[cells]);
     if (!forward.initial) return;
     require_type("the gradient of h0", out[dh0], in[h0()]);
     require_type("the gradient of c0", out[dc0], in[c0()]);
   }
 
-  double flops(TypeSpan in, TypeSpan) const { return recurrent_size(in[dy].shape).flops(gates); }
+  double flops(TypeSpan, TypeSpan out) const { return size_of_gates(out[dpre].shape, gates).flops(gates); }
 };
 
 }  // namespace lockstep::kernels

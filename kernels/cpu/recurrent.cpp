@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "kernels/cpu/cpu_kernel.h"
 #include "kernels/cpu/recurrent_bf16.h"
@@ -13,15 +14,11 @@ namespace {
 
 constexpr std::int64_t columns = RecurrentBlocks::columns;
 
-/// `states`: any tensor (T, N, H).
-RecurrentBlocks blocks_of(const TensorDesc& states, std::int64_t units, std::int64_t gates_of_term) {
-  const RecurrentSize size = recurrent_size(states.shape);
-  return {size, states.dtype, units, gates_of_term * size.hidden};
-}
-
 template <class Op, class Element>
 KernelPtr forward_kernel(const Op& op, const KernelIo& io) {
-  const RecurrentBlocks blocks = blocks_of(io.outputs[Op::y], columns / Op::gates, 1);
+  const TensorDesc& y = io.outputs[Op::y];
+  const RecurrentSize states = recurrent_size(y.shape);
+  const RecurrentBlocks blocks{states, y.dtype, columns / Op::gates, states.hidden};
   const auto run = [=, compute = simd::best<Op>()](const Addresses& a) {
     const RecurrentWorkspace memory(blocks, cells_of<Op>(blocks.size), a.workspace<float>());
     const auto* const h0 = a.in<Element>(op.h0());
@@ -55,27 +52,30 @@ KernelPtr forward_kernel(const Op& op, const KernelIo& io) {
   return cpu_kernel(io, run, RecurrentWorkspace(blocks, cells_of<Op>(blocks.size), nullptr).bytes());
 }
 
-/// What backward reads in a step.
+/// What backward reads in a step, dy as the last.
 template <class Op, class Element>
 auto read_by_backward(const Addresses& a, const RecurrentPart& part) {
   const StepColumns dy = step_columns<1>(part, a.in<Element>(Op::dy)).front();
   if constexpr (has_cells<Op>) {
     const auto gates = step_columns<Op::gates>(part, a.in<Element>(Op::activations));
     const StepColumns cells = step_columns<1>(part, a.in<float>(Op::cells)).front();
-    return std::array{gates[0], gates[1], gates[2], gates[3], dy, cells};
+    return std::array{gates[0], gates[1], gates[2], gates[3], cells, dy};
   } else {
-    return std::array{dy, step_columns<1>(part, a.in<Element>(Op::y)).front()};
+    return std::array{step_columns<1>(part, a.in<Element>(Op::y)).front(), dy};
   }
 }
 
 template <class Op, class Element>
 KernelPtr backward_kernel(const Op& op, const KernelIo& io) {
-  const RecurrentBlocks blocks = blocks_of(io.inputs[Op::dy], columns, Op::gates);
+  const TensorDesc& dpre = io.outputs[Op::dpre];
+  const RecurrentBlocks blocks{size_of_gates(dpre.shape, Op::gates), dpre.dtype, columns, dpre.shape[2]};
   const auto run = [=, compute = simd::best<Op>()](const Addresses& a) {
     const RecurrentSize& size = blocks.size;
     const RecurrentWorkspace memory(blocks, cells_of<Op>(size), a.workspace<float>());
     const auto* const lengths = a.in<std::int64_t>(op.lengths_at());
-    const RecurrentBackward all = backward_operands(op, a, memory.cells, memory.before, blocks.factor_row());
+    const RecurrentBackward all =
+        backward_operands(op, a, memory.cells, memory.before, memory.zeros, blocks.factor_row());
+    std::fill_n(memory.zeros, size.hidden, 0.0F);
     auto* const dh0 = op.forward.initial ? a.out<Element>(Op::dh0) : nullptr;
     blocks.on_team([&](std::int64_t begin, std::int64_t end) {
       RecurrentBackward mine = all;
@@ -97,7 +97,7 @@ KernelPtr backward_kernel(const Op& op, const KernelIo& io) {
         if (step == 0 && dh0 == nullptr) return;
         const auto next = read_by_backward<Op, Element>(
             a, blocks.part(begin, end, std::max(step - 1, std::int64_t{0}), lengths));
-        multiply(blocks, d, memory, begin, end, next);
+        multiply(blocks, d, memory, begin, end, std::span(next).first(next.size() - (op.last ? 1 : 0)));
       }
       store_state(first, mine.product.at, mine.product.row, dh0);
       if constexpr (has_cells<Op>) {
@@ -110,16 +110,18 @@ KernelPtr backward_kernel(const Op& op, const KernelIo& io) {
 
 template <class Op>
 KernelPtr forward(Cpu cpu, const Op& op, const KernelIo& io) {
-  if (io.outputs[Op::y].dtype == DType::f32) return forward_kernel<Op, float>(op, io);
-  return rounds_to_bf16(io.outputs[Op::y]) ? bf16_recurrent_forward(cpu.onednn, op, io)
-                                           : forward_kernel<Op, BFloat16>(op, io);
+  const TensorDesc& y = io.outputs[Op::y];
+  if (y.dtype == DType::f32) return forward_kernel<Op, float>(op, io);
+  return rounds_to_bf16(recurrent_size(y.shape)) ? bf16_recurrent_forward(cpu.onednn, op, io)
+                                                 : forward_kernel<Op, BFloat16>(op, io);
 }
 
 template <class Op>
 KernelPtr backward(Cpu cpu, const Op& op, const KernelIo& io) {
-  if (io.inputs[Op::dy].dtype == DType::f32) return backward_kernel<Op, float>(op, io);
-  return rounds_to_bf16(io.inputs[Op::dy]) ? bf16_recurrent_backward(cpu.onednn, op, io)
-                                           : backward_kernel<Op, BFloat16>(op, io);
+  const TensorDesc& dpre = io.outputs[Op::dpre];
+  if (dpre.dtype == DType::f32) return backward_kernel<Op, float>(op, io);
+  return rounds_to_bf16(size_of_gates(dpre.shape, Op::gates)) ? bf16_recurrent_backward(cpu.onednn, op, io)
+                                                              : backward_kernel<Op, BFloat16>(op, io);
 }
 
 }  // namespace

@@ -111,7 +111,8 @@ class Backward : public Launches<Op> {
   Backward(const Op& op, const RecurrentSize& size, const StepProduct& product, const Addresses& a)
       : Launches<Op>(op, size, product, a),
         before_(cells_ + cells_of<Op>(size)),
-        all_(backward_operands(op_, a, cells_, before_, product.size().inputs)) {
+        zeros_(before_ + cells_of<Op>(size)),
+        all_(backward_operands(op_, a, cells_, before_, zeros_, product.size().inputs)) {
     all_.d.at = product_.factors;
   }
 
@@ -119,6 +120,7 @@ class Backward : public Launches<Op> {
     const bool initial = op_.forward.initial;
     product_.pack->launch(stream);
     std::fill_n(product_.result, size_.rows * size_.hidden, 0.0F);
+    std::fill_n(zeros_, size_.hidden, 0.0F);
     if constexpr (has_cells<Op>) {
       std::fill_n(cells_, cells_of<Op>(size_), 0.0F);
       load_state(all_units(size_), this->c0(), before_, size_.hidden);
@@ -138,22 +140,22 @@ class Backward : public Launches<Op> {
       Launches<Op>::cells_;
 
   float* before_;
+  float* zeros_;
   RecurrentBackward all_;
 };
 
 template <class Op, class Bound>
 class RecurrentKernel : public Kernel {
  public:
-  /// `states`: any tensor (T, N, H).
-  RecurrentKernel(const onednn::Context& context, const Op& op, const KernelIo& io, const TensorDesc& states)
+  RecurrentKernel(const onednn::Context& context, const Op& op, const KernelIo& io, const RecurrentSize& size)
       : op_(op),
-        size_(recurrent_size(states.shape)),
+        size_(size),
         inputs_(io.inputs.size()),
         product_(step_product(context, product_size(size_, Op::gates, Bound::is_forward))) {}
 
   std::size_t workspace_bytes() const override {
     const std::int64_t cells = Bound::cell_states * cells_of<Op>(size_);
-    return product_->workspace_bytes() + static_cast<std::size_t>(cells) * sizeof(float);
+    return product_->workspace_bytes() + static_cast<std::size_t>(cells + size_.hidden) * sizeof(float);
   }
 
   std::unique_ptr<BoundKernel> bind(std::span<void* const> args, void* workspace) const override {
@@ -169,18 +171,19 @@ class RecurrentKernel : public Kernel {
 
 }  // namespace
 
-bool rounds_to_bf16(const TensorDesc& states) {
-  const RecurrentSize size = recurrent_size(states.shape);
+bool rounds_to_bf16(const RecurrentSize& size) {
   return onednn::multiplies_bf16_faster() && size.rows * size.hidden * size.hidden >= least_product;
 }
 
 template <class Op>
 KernelPtr bf16_recurrent_forward(const onednn::Context& context, const Op& op, const KernelIo& io) {
-  return std::make_unique<RecurrentKernel<Op, Forward<Op>>>(context, op, io, io.outputs[Op::y]);
+  return std::make_unique<RecurrentKernel<Op, Forward<Op>>>(context, op, io,
+                                                            recurrent_size(io.outputs[Op::y].shape));
 }
 template <class Op>
 KernelPtr bf16_recurrent_backward(const onednn::Context& context, const Op& op, const KernelIo& io) {
-  return std::make_unique<RecurrentKernel<Op, Backward<Op>>>(context, op, io, io.inputs[Op::dy]);
+  return std::make_unique<RecurrentKernel<Op, Backward<Op>>>(
+      context, op, io, size_of_gates(io.outputs[Op::dpre].shape, Op::gates));
 }
 
 template KernelPtr bf16_recurrent_forward(const onednn::Context&, const Rnn&, const KernelIo&);

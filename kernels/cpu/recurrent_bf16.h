@@ -6,10 +6,10 @@
 
 namespace lockstep::kernels {
 
-/// Whether the states (N, T, H) are multiplied by the weights in bf16 (kernels/cpu/recurrent_products.h):
+/// Whether states of this size are multiplied by the weights in bf16 (kernels/cpu/recurrent_products.h):
 /// where the processor does so faster than in f32. Products by panels (kernels/cpu/recurrent_blocks.h) are
 /// f32, whatever the tensors are.
-bool rounds_to_bf16(const TensorDesc& states);
+bool rounds_to_bf16(const RecurrentSize& size);
 
 /// For Rnn and Lstm: what a step gives to the next product is rounded to bf16, as torch.autocast does it.
 template <class Op>

@@ -112,6 +112,7 @@ class RecurrentWorkspace {
     for (float*& side : factors) side = take(blocks.size.rows * blocks.factor_row());
     cells = take(states);
     before = take(states);
+    zeros = take(blocks.size.hidden);
   }
   std::size_t bytes() const { return static_cast<std::size_t>(used_) * sizeof(float); }
 
@@ -120,6 +121,7 @@ class RecurrentWorkspace {
   float* factors[2];  ///< the products' left side, of this step and the next in turn
   float* cells;
   float* before;
+  float* zeros;  ///< a row
 
  private:
   float* take(std::int64_t floats) {

@@ -39,9 +39,10 @@ RecurrentForward forward_operands(const Addresses& a, float* cells, std::int64_t
 
 template <class Op>
 RecurrentBackward backward_operands(const Op& op, const Addresses& a, float* cells, const float* before,
-                                    std::int64_t d_row) {
+                                    const float* zeros, std::int64_t d_row) {
   RecurrentBackward b{};
   b.dy = a.in<void>(Op::dy);
+  b.zeros = op.last ? zeros : nullptr;
   b.d.row = d_row;
   b.dpre = a.out<void>(Op::dpre);
   b.dc = cells;

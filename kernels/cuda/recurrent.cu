@@ -101,17 +101,17 @@ KernelPtr forward_kernel(Cuda cuda, const Op& op, const KernelIo& io, const Elem
 
 template <class Op, class Element>
 KernelPtr backward_kernel(Cuda cuda, const Op& op, const KernelIo& io, const Element*) {
-  const TensorDesc& dy = io.inputs[Op::dy];
-  const RecurrentSize size = recurrent_size(dy.shape);
+  const TensorDesc& dpre = io.outputs[Op::dpre];
+  const RecurrentSize size = size_of_gates(dpre.shape, Op::gates);
   const auto gemm = prepare_gemm({.m = size.rows,
                                   .n = size.hidden,
                                   .k = Op::gates * size.hidden,
-                                  .dtype = dy.dtype,
+                                  .dtype = dpre.dtype,
                                   .precision = gpu_precision(op.forward.precision)},
                                  cuda.described);
-  const Pieces pieces = pieces_of<Op>(size, dy.dtype, Op::gates, 1, *gemm);
+  const Pieces pieces = pieces_of<Op>(size, dpre.dtype, Op::gates, 1, *gemm);
   const std::int64_t units = size.rows * size.hidden;
-  const auto run = [=, dtype = dy.dtype, s = spread(units)](const Addresses& a, cudaStream_t stream) {
+  const auto run = [=, dtype = dpre.dtype, s = spread(units)](const Addresses& a, cudaStream_t stream) {
     const Memory memory(pieces, a.workspace<char>());
     const auto* const lengths = a.in<std::int64_t>(op.lengths_at());
     auto* const d = static_cast<Element*>(memory.states);
@@ -119,7 +119,7 @@ KernelPtr backward_kernel(Cuda cuda, const Op& op, const KernelIo& io, const Ele
       const float* const product = step == size.steps - 1 ? nullptr : memory.product;
       const RecurrentStep at{size, step};
       if constexpr (has_cells<Op>) {
-        const LstmGradient<Element> b{.dy = a.in<Element>(Op::dy),
+        const LstmGradient<Element> b{.dy = {a.in<Element>(Op::dy), op.last},
                                       .dcells = a.in(op.dcells()),
                                       .gates = a.in<Element>(Op::activations),
                                       .cells = a.in(Op::cells),
@@ -131,7 +131,7 @@ KernelPtr backward_kernel(Cuda cuda, const Op& op, const KernelIo& io, const Ele
                                       .dpre = a.out<Element>(Op::dpre)};
         launch(lstm_step_backward<Element>, s.blocks, s.threads, 0, stream, at, b);
       } else {
-        const RnnGradient<Element> b{.dy = a.in<Element>(Op::dy),
+        const RnnGradient<Element> b{.dy = {a.in<Element>(Op::dy), op.last},
                                      .y = a.in<Element>(Op::y),
                                      .product = product,
                                      .lengths = lengths,

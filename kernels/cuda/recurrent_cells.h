@@ -15,6 +15,9 @@ struct RecurrentStep {
   std::int64_t step;
 
   __device__ std::int64_t items() const { return size.rows * size.hidden; }
+  __device__ bool is_last(std::int64_t row, const std::int64_t* lengths) const {
+    return step + 1 == (lengths == nullptr || lengths[row] > size.steps ? size.steps : lengths[row]);
+  }
 };
 
 /// Where a thread's unit is.
@@ -37,6 +40,18 @@ __device__ inline bool is_over(const RecurrentStep& at, const RecurrentUnit& u, 
   return lengths != nullptr && at.step >= lengths[u.row];
 }
 
+/// d loss / d y: of all steps, or of each row's last one alone.
+template <class Element>
+struct StateGradient {
+  const Element* dy;
+  bool last;
+
+  __device__ float at(const RecurrentStep& step, const RecurrentUnit& u, const std::int64_t* lengths) const {
+    if (!last) return widen(dy[u.state]);
+    return step.is_last(u.row, lengths) ? widen(dy[u.row * step.size.hidden + u.unit]) : 0.0F;
+  }
+};
+
 template <class Element>
 struct RnnForward {
   const Element* pre;
@@ -58,7 +73,8 @@ __global__ void rnn_step(RecurrentStep at, bool relu, RnnForward<Element> f) {
 
 template <class Element>
 struct RnnGradient {
-  const Element *dy, *y;
+  StateGradient<Element> dy;
+  const Element* y;
   const float* product;
   const std::int64_t* lengths;
   Element *d, *dpre;
@@ -69,7 +85,7 @@ __global__ void rnn_step_backward(RecurrentStep at, bool relu, RnnGradient<Eleme
   for (std::int64_t item = first_item(); item < at.items(); item += item_stride()) {
     const RecurrentUnit u(at, item, Rnn::gates);
     const float h = widen(b.y[u.state]);
-    const float dh = widen(b.dy[u.state]) + (b.product == nullptr ? 0 : b.product[item]);
+    const float dh = b.dy.at(at, u, b.lengths) + (b.product == nullptr ? 0 : b.product[item]);
     const float value = dh * (relu ? (h > 0 ? 1.0F : 0.0F) : 1.0F - h * h);
     b.dpre[u.gate] = b.d[item] = narrow<Element>(is_over(at, u, b.lengths) ? 0 : value);
   }
@@ -113,7 +129,7 @@ __global__ void lstm_step(RecurrentStep at, LstmForward<Element> f) {
 
 template <class Element>
 struct LstmGradient {
-  const Element* dy;
+  StateGradient<Element> dy;
   const float* dcells;  ///< or null
   const Element* gates;
   const float* cells;
@@ -146,7 +162,7 @@ __global__ void lstm_step_backward(RecurrentStep at, LstmGradient<Element> b) {
                          : b.c0 == nullptr ? 0.0F
                                            : widen(b.c0[item]);
     const float squashed = CudaMath::tanh(b.cells[u.state]);
-    const float dh = widen(b.dy[u.state]) + (b.product == nullptr ? 0 : b.product[item]);
+    const float dh = b.dy.at(at, u, b.lengths) + (b.product == nullptr ? 0 : b.product[item]);
     float of_cell = is_first ? 0 : b.dc[item];
     if (b.dcells != nullptr) of_cell += b.dcells[u.state];
     of_cell += dh * o * (1.0F - squashed * squashed);

@@ -139,10 +139,10 @@ template <class Op>
 bool make_recurrence(const Node& node, const Launch& launch, KernelWork& work) {
   const Op* const op = node.op->as<Op>();
   if (op == nullptr) return false;
-  const kernels::TensorDesc& states = launch.io.inputs.front();
+  const kernels::TensorDesc& gates = launch.io.outputs.front();
   work.kind = WorkKind::recurrence;
-  work.unit = is_half(states.dtype) ? MathUnit::half : MathUnit::f32;
-  work.launches = 2 * static_cast<double>(states.shape[0]);  // a product and the gates for each step
+  work.unit = is_half(gates.dtype) ? MathUnit::half : MathUnit::f32;
+  work.launches = 2 * static_cast<double>(gates.shape[0]);  // a product and the gates for each step
   return true;
 }
 

@@ -93,6 +93,7 @@ void fuse_and_set_types(Plan& plan, const PlanConstraints& constraints, const ke
   const PlanKey& key = plan.key();
   fuse(plan.graph, constraints.parameter_layouts);
   if (!device.is_cpu()) fuse_gelu(plan.graph);
+  fuse_last_step(plan.graph);
   keep_pool_indices(plan.graph);
   if (key.trains() && !sums_gradients_apart(key, constraints))
     set_gradient_dtype(plan.graph, constraints.gradient_dtype);

@@ -16,6 +16,15 @@ template <class Visit>
   return part.lengths != nullptr && part.step >= part.lengths[row];
 }
 
+/// d loss / d y of a row's units in this step, which lies at `at`.
+template <class Element>
+[[gnu::always_inline]] inline const Element* dy_of(const RecurrentPart& part, const RecurrentBackward& b,
+                                                   std::int64_t row, std::int64_t at) {
+  if (b.zeros == nullptr) return static_cast<const Element*>(b.dy) + at * part.size.hidden + part.first;
+  if (!part.is_last(row)) return static_cast<const Element*>(b.zeros);
+  return static_cast<const Element*>(b.dy) + row * part.size.hidden + part.first;
+}
+
 template <class Element>
 [[gnu::always_inline]] inline void clear(Element* to, std::int64_t count) {
   for (std::int64_t u = 0; u < count; ++u) store(to + u, 0.0F);
@@ -58,7 +67,7 @@ void rnn_backward(const RnnBackward& op, const RecurrentPart& part, const Recurr
   const std::int64_t count = part.count;
   for_rows(part, [&](std::int64_t row, std::int64_t at) {
     const std::int64_t offset = at * hidden + part.first;
-    const Element* const dy = static_cast<const Element*>(b.dy) + offset;
+    const Element* const dy = dy_of<Element>(part, b, row, at);
     const Element* const y = static_cast<const Element*>(b.y) + offset;
     Element* const dpre = static_cast<Element*>(b.dpre) + offset;
     const float* const product = b.product.at + row * b.product.row;
@@ -140,7 +149,7 @@ void lstm_backward(const RecurrentPart& part, const RecurrentBackward& b) {
       return;
     }
     const std::int64_t state = at * hidden + part.first;
-    const Element* const dy = static_cast<const Element*>(b.dy) + state;
+    const Element* const dy = dy_of<Element>(part, b, row, at);
     const float* const cells = b.cells + state;
     const float* const before =
         part.step > 0 ? cells - part.size.rows * hidden : b.before + row * hidden + part.first;

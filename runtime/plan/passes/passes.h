@@ -145,6 +145,12 @@ void fuse_pointwise(model::Graph& graph);
 /// What it is taken of stays a value for backward. The product's result is not rounded before the function.
 void fuse_gelu(model::Graph& graph);
 
+// fuse_last_step.cpp
+
+/// Behind `fuse`: the gradient of a recurrent layer of which only each row's last step was read takes that
+/// step's alone, and not one of all steps that is zero but there. The same bits.
+void fuse_last_step(model::Graph& graph);
+
 // keep_pool_indices.cpp
 
 /// Behind `fuse`: a max pool whose backward stands in the graph keeps where its maxima were, a byte each, and

@@ -54,7 +54,7 @@ double seconds_of_step_product(const TensorDesc& states, std::int64_t gates, Ste
   const RecurrentSize size = recurrent_size(states.shape);
   const bool forward = direction == StepDirection::forward;
   const std::int64_t columns = gates * size.hidden;
-  if (states.dtype == DType::bf16 && rounds_to_bf16(states)) {
+  if (states.dtype == DType::bf16 && rounds_to_bf16(size)) {
     return seconds_of_packed(
         {size.rows, forward ? size.hidden : columns, forward ? columns : size.hidden, forward}, device);
   }

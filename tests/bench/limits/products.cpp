@@ -71,7 +71,9 @@ Comparisons recurrent_of(const model::Op& op, const KernelIo& io, Device& device
     return Comparisons{step_of(spec, io.outputs[Spec::y], device, StepDirection::forward)};
   };
   const auto backward = [&]<class Spec>(const Spec& spec) {
-    return Comparisons{step_of(spec, io.inputs[Spec::dy], device, StepDirection::backward)};
+    const TensorDesc& dpre = io.outputs[Spec::dpre];
+    const TensorType states = states_of(size_of_gates(dpre.shape, Spec::gates), dpre.dtype);
+    return Comparisons{step_of(spec, {states.dtype, states.shape, {}}, device, StepDirection::backward)};
   };
   if (const auto* rnn = op.as<Rnn>()) return forward(*rnn);
   if (const auto* lstm = op.as<Lstm>()) return forward(*lstm);

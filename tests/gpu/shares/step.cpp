@@ -24,8 +24,8 @@ using namespace kernels;
 std::optional<std::int64_t> steps_of(const model::Op& op, const KernelIo& io) {
   if (op.as<Rnn>()) return io.outputs[Rnn::y].shape[0];
   if (op.as<Lstm>()) return io.outputs[Lstm::y].shape[0];
-  if (op.as<RnnBackward>()) return io.inputs[RnnBackward::dy].shape[0];
-  if (op.as<LstmBackward>()) return io.inputs[LstmBackward::dy].shape[0];
+  if (op.as<RnnBackward>()) return io.outputs[RnnBackward::dpre].shape[0];
+  if (op.as<LstmBackward>()) return io.outputs[LstmBackward::dpre].shape[0];
   if (op.as<LastStep>()) return io.inputs[LastStep::x].shape[0];
   if (op.as<LastStepBackward>()) return io.outputs[LastStepBackward::dx].shape[0];
   return std::nullopt;

@@ -45,6 +45,7 @@ std::vector<float> steps(const Loops& run, const Forward& forward, const Backwar
   std::vector<float> dpre(elements(gates));
   run(backward, part(),
       RecurrentBackward{dy.data(),
+                        nullptr,
                         dc.data(),
                         activations.data(),
                         y.data(),
