@@ -29,28 +29,24 @@ std::vector<ValueId> cut(Backward& backward, ValueId x, std::int64_t steps) {
   return backward.add_nodes(make_op(split), {x}, split.infer(std::span(&whole, 1)));
 }
 
-/// Of the product of a step and the states before it. Those before the first step are 0 where none are given:
-/// that step adds nothing.
+/// That of the states before each step and `dpre`. Those before the first step are a product of their own:
+/// where none are given they are 0, and the others' sum has the same bits.
 template <class Op>
 void add_weight_gradient(Backward& backward, const Op& op, ValueId dpre) {
   const ValueId y = backward.output(Op::y);
-  const std::int64_t before_last = backward.type(y).shape[0] - 1;
+  const ValueType states = backward.type(y);
+  const std::int64_t steps = states.shape[0];
+  const std::vector<ValueId> parts = steps > 1 ? cut(backward, dpre, 1) : std::vector{dpre};
+  const auto add_product = [&](ValueId previous, ValueId of_gates) {
+    backward.add_gradients(kernels::LinearBackwardWeights{}, {previous, of_gates}, {Op::weight});
+  };
+  if (steps > 1) add_product(cut(backward, y, steps - 1).front(), parts.back());
   if (op.initial) {
-    ValueType states = backward.type(y);
-    ValueType first = states;
-    first.shape[0] = 1;
-    const ValueId h0 =
-        backward.add_node(make_op(kernels::Reshape{first.shape}), {backward.input(op.h0())}, first);
-    const ValueId previous = before_last == 0
-                                 ? h0
-                                 : backward.add_node(make_op(kernels::Concat{.dim = 0}),
-                                                     {h0, cut(backward, y, before_last)[0]}, states);
-    backward.add_gradients(kernels::LinearBackwardWeights{}, {previous, dpre}, {Op::weight});
-  } else if (before_last == 0) {
+    const ValueType first{states.dtype, {1, states.shape[1], states.shape[2]}};
+    const ValueId h0 = backward.input(op.h0());
+    add_product(backward.add_node(make_op(kernels::Reshape{first.shape}), {h0}, first), parts.front());
+  } else if (steps == 1) {
     backward.add_gradients(kernels::Fill{}, {}, {Op::weight});
-  } else {
-    backward.add_gradients(kernels::LinearBackwardWeights{},
-                           {cut(backward, y, before_last)[0], cut(backward, dpre, 1)[1]}, {Op::weight});
   }
 }
 

@@ -27,6 +27,7 @@ std::vector<float> steps(const Loops& run, const Forward& forward, const Backwar
   const std::vector<float> pre = numbers(elements(gates), 1);
   const std::vector<float> product = numbers(static_cast<std::size_t>(size.rows * columns), 3);
   const std::vector<float> dy = numbers(elements(size.hidden), 4);
+  const std::vector<float> zeros(static_cast<std::size_t>(size.hidden));
   std::vector<float> h(static_cast<std::size_t>(size.rows * stride));
   std::vector<float> c = numbers(elements(size.hidden), 5);
   std::vector<float> activations(elements(gates));
@@ -45,7 +46,7 @@ std::vector<float> steps(const Loops& run, const Forward& forward, const Backwar
   std::vector<float> dpre(elements(gates));
   run(backward, part(),
       RecurrentBackward{dy.data(),
-                        nullptr,
+                        backward.last ? zeros.data() : nullptr,
                         dc.data(),
                         activations.data(),
                         y.data(),
@@ -69,6 +70,7 @@ TEST_CASE("all instruction sets compute the steps of recurrent layers to the bas
     return steps(run, relu, RnnBackward{.forward = relu});
   });
   check_same_bits([](const Loops& run) { return steps(run, Lstm{}, LstmBackward{}); });
+  check_same_bits([](const Loops& run) { return steps(run, Lstm{}, LstmBackward{.last = true}); });
 }
 
 }  // namespace lockstep::tests
