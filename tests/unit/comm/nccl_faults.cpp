@@ -115,11 +115,13 @@ TEST_CASE("what NCCL is the first to notice of this rank's GPU is no peer's, and
           : "enqueueing: NCCL: unhandled cuda error: enqueueing ncclAllReduce";
   const std::string said = "NCCL all-reduce (bucket 3, fc1.weight): " + words;
   const std::string run_id = fresh_run_id();
+  const Signal rank_0_has_memory;
   const auto errors = run_ranks(2, [&](int rank) {
     setenv("SIMGPU_POLICY", "eager", 1);
     if (rank == 1) setenv(has_failed ? "SIMGPU_FAIL_KERNEL" : "SIMGPU_FAIL_CALL", "ncclAllReduce@1", 1);
     GpuRank own(rank, 2, run_id, options(60));
     own.allocate();
+    rank == 0 ? rank_0_has_memory.give() : rank_0_has_memory.await();
     const auto sum = [&] {
       own.sum();
       own.wait();
