@@ -122,8 +122,8 @@ TEST_CASE("attention in half types: a NaN stays one") {
   }
 }
 
-// A tile that is larger than its head or its sample ends in zeros: what lies there in memory would have weights
-// of zero, which hide no NaN.
+// A tile that is larger than its head or its sample ends in zeros: what lies there in memory would have
+// weights of zero, which hide no NaN.
 TEST_CASE("attention in half types: what is no number in one head shows in no other, nor in another sample") {
   const std::int64_t dim = GENERATE(16, 24, 40, 72);
   const Shape shape{2, 40, 2 * dim};
