@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 
 #include "kernels/base/half.h"
 #include "tests/ops/classifier_problem.h"
@@ -212,6 +213,16 @@ TEST_CASE("classifier_loss: the bias's gradient of many equal rows is not what t
   // One after another, 0.13 % more.
   for (std::size_t k = 1; k < got.dbias.size(); ++k)
     REQUIRE(got.dbias[k] == Approx(rows / 60.0).epsilon(1e-4));
+}
+
+TEST_CASE("classifier_loss: with smoothed labels, too, the gradients of a row's logits add up to zero") {
+  const DType dtype = GENERATE(DType::f32, DType::bf16, DType::f16);
+  if (dtype == DType::f16 && device().is_cpu()) return;
+  const Case c{.x = {2, 8}, .classes = 37, .bias = true, .smoothing = 0.4F, .dtype = dtype};
+  const Outcome got = run(c, problem_of(c), {.loss_scale = 1, .valid_samples = 2});
+  const double sum = std::accumulate(got.dbias.begin(), got.dbias.end(), 0.0);
+  // Their sizes add up to 2 at most in each of the two rows; a bf16 is off by half of 2^-8 of itself.
+  CHECK(std::abs(sum) <= 2 * 2 * 0x1p-8);
 }
 
 TEST_CASE("classifier_loss: a target that is no class makes the loss not a number") {
