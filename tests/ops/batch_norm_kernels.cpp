@@ -126,14 +126,18 @@ TEST_CASE("batch_norm: the same in each layout") {
 }
 
 TEST_CASE("batch_norm: the statistics of numbers far from zero") {
-  const Shape shape{4, 3, 50, 50};
+  const Shape shape = GENERATE(Shape{4, 3, 50, 50}, Shape{4, 8, 50, 50});
+  const Layout layout = GENERATE_COPY(Layout::row_major(shape), kernels::channels_last(shape));
+  CAPTURE(shape.str(), layout.str());
   Values x = random_values(shape, 1);
   for (double& value : x.data) value = 4096 + value;  // exact in f32, as its square is not
   const Moments wanted = moments_of(x);
-  const KernelIo io = kernels::test::make_io({x}, {{3}, {3}}, kernels::test::Layouts::row_major);
+  const Shape channels{shape[1]};
+  KernelIo io = kernels::test::make_io({x}, {channels, channels}, kernels::test::Layouts::row_major);
+  io.inputs[0].layout = layout;
   const auto got =
       run_prepared(kernels::kernel_for(kernels::test::device(), kernels::BatchStatistics{}, io), io, {x});
-  for (std::size_t channel = 0; channel < 3; ++channel) {
+  for (std::size_t channel = 0; channel < wanted.mean.size(); ++channel) {
     CHECK(got[0].data[channel] == Approx(wanted.mean[channel]).epsilon(1e-7));
     CHECK(got[1].data[channel] == Approx(wanted.variance[channel]).epsilon(1e-5));
   }
@@ -157,7 +161,9 @@ TEST_CASE("batch_norm: on the CPU an outlier in front costs the variance no digi
 
 TEST_CASE("batch_norm: running statistics move as PyTorch's, and not with a skipped update") {
   using Op = kernels::RunningStatistics;
-  const Op op{.momentum = 0.1, .count = 12};
+  const std::int64_t count = GENERATE(12, 1);
+  const Op op{.momentum = 0.1, .count = count};
+  const double unbiased = count == 1 ? 1 : 12.0 / 11;  // of a single number none can be made
   const std::vector<float> mean{1, -2, 0.5F};
   const std::vector<float> variance{4, 0.25F, 9};
   auto& device = kernels::test::device();
@@ -188,7 +194,7 @@ TEST_CASE("batch_norm: running statistics move as PyTorch's, and not with a skip
     double wanted_variance = 1;
     for (int i = 0; i < 3; ++i) {
       wanted_mean = 0.9 * wanted_mean + 0.1 * static_cast<double>(mean[c]);
-      wanted_variance = 0.9 * wanted_variance + 0.1 * static_cast<double>(variance[c]) * 12 / 11;
+      wanted_variance = 0.9 * wanted_variance + 0.1 * static_cast<double>(variance[c]) * unbiased;
     }
     // Each of three steps rounds once.
     CHECK(kernels::test::download<float>(*running_mean)[c] == Approx(wanted_mean).epsilon(3e-7));

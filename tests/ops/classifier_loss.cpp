@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 
 #include "kernels/base/half.h"
 #include "tests/ops/classifier_problem.h"
@@ -185,6 +186,22 @@ TEST_CASE("classifier_loss: in half types, of equals the first is the greatest")
   }
 }
 
+TEST_CASE(
+    "classifier_loss: in half types, of equals that one thread of a GPU has the first is the greatest") {
+  const DType dtype = GENERATE(DType::bf16, DType::f16);
+  if (dtype == DType::f16 && device().is_cpu()) return;
+  const Case c{.x = {12, 1}, .classes = 5003, .dtype = dtype};
+  Problem problem = problem_of(c);
+  std::ranges::fill(problem.x.data, 1);
+  for (const std::size_t greatest : {500U, 503U, 500U + 4096U}) problem.weight.data[greatest] = 2;
+  for (const std::int64_t target : {500, 503, 500 + 4096}) {
+    std::ranges::fill(problem.targets, target);
+    const Outcome got = run(c, problem, {.loss_scale = 1, .valid_samples = 12});
+    CHECK(got.control.correct == (target == 500 ? 12 : 0));
+    CHECK(got.control.top5 == 12);
+  }
+}
+
 TEST_CASE("classifier_loss: the bias's gradient of many equal rows is not what their roundings add up to") {
   if (!device().is_cpu()) return;
   constexpr std::int64_t rows = 1 << 17;
@@ -196,6 +213,16 @@ TEST_CASE("classifier_loss: the bias's gradient of many equal rows is not what t
   // One after another, 0.13 % more.
   for (std::size_t k = 1; k < got.dbias.size(); ++k)
     REQUIRE(got.dbias[k] == Approx(rows / 60.0).epsilon(1e-4));
+}
+
+TEST_CASE("classifier_loss: with smoothed labels, too, the gradients of a row's logits add up to zero") {
+  const DType dtype = GENERATE(DType::f32, DType::bf16, DType::f16);
+  if (dtype == DType::f16 && device().is_cpu()) return;
+  const Case c{.x = {2, 8}, .classes = 37, .bias = true, .smoothing = 0.4F, .dtype = dtype};
+  const Outcome got = run(c, problem_of(c), {.loss_scale = 1, .valid_samples = 2});
+  const double sum = std::accumulate(got.dbias.begin(), got.dbias.end(), 0.0);
+  // Their sizes add up to 2 at most in each of the two rows; a bf16 is off by half of 2^-8 of itself.
+  CHECK(std::abs(sum) <= 2 * 2 * 0x1p-8);
 }
 
 TEST_CASE("classifier_loss: a target that is no class makes the loss not a number") {
@@ -215,9 +242,14 @@ TEST_CASE("classifier_loss: numbers that are not finite show in the loss and in 
   const Case c{.x = {2, 8}, .classes = 3000, .dtype = dtype};
   for (const double broken : {std::nan(""), static_cast<double>(INFINITY)}) {
     Problem problem = problem_of(c);
+    std::ranges::fill(problem.x.data, 1);
+    std::fill_n(problem.weight.data.begin() + 8 * 7, 8, 1.0);  // the greatest of what is finite
+    std::ranges::fill(problem.targets, 7);
     problem.weight.data[8 * 2500] = broken;
     const Outcome got = run(c, problem, {.loss_scale = 1, .valid_samples = 2});
     CHECK(got.control.not_finite == 1);
+    CHECK(got.control.correct == 0);
+    CHECK(got.control.top5 == 0);
     CHECK(std::isnan(got.dx[0]));
   }
 }

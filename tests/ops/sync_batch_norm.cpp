@@ -196,9 +196,10 @@ Layout blocked(const Shape& shape) {
 }  // namespace
 
 TEST_CASE("sync_batch_norm: ranks that add moments and sums compute as one with all samples") {
-  const Shape shape =
-      GENERATE(Shape{7, 18, 7, 5}, Shape{7, 20, 2, 2}, Shape{7, 24, 4, 4}, Shape{7, 3, 60, 41},
-               Shape{7, 8, 60, 41}, Shape{7, 1, 2, 2}, Shape{7, 1, 1, 1}, Shape{7, 1, 28, 28});
+  // In the last two a GPU's part of a channel begins where padding does: it has the mean of no numbers.
+  const Shape shape = GENERATE(Shape{7, 18, 7, 5}, Shape{7, 20, 2, 2}, Shape{7, 24, 4, 4},
+                               Shape{7, 3, 60, 41}, Shape{7, 8, 60, 41}, Shape{7, 1, 2, 2}, Shape{7, 1, 1, 1},
+                               Shape{7, 1, 28, 28}, Shape{7, 3, 16, 16}, Shape{7, 8, 32, 32});
   const DType dtype = GENERATE(DType::f32, DType::bf16);
   const int layout = GENERATE(0, 1, 2);
   const bool is_cpu = device().is_cpu();
@@ -231,6 +232,31 @@ TEST_CASE("sync_batch_norm: the statistics of numbers far from zero") {
   for (std::size_t channel = 0; channel < 3; ++channel) {
     CHECK(all.mean.data[channel] == Approx(one.mean.data[channel]).epsilon(1e-7));
     CHECK(all.variance.data[channel] == Approx(one.variance.data[channel]).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("sync_batch_norm: a channel of equal numbers has a variance of zero, not of what rounding leaves") {
+  constexpr std::int64_t channels = 100;
+  constexpr double count = 77;
+  std::vector<double> sums;
+  std::vector<double> squares;
+  for (std::int64_t channel = 0; channel < channels; ++channel) {
+    const double number = 1e6 / static_cast<double>(channel + 3);
+    sums.push_back(count * number);
+    squares.push_back(count * number * number);
+  }
+  std::vector<double> moments = sums;
+  moments.insert(moments.end(), squares.begin(), squares.end());
+  moments.push_back(count);
+  const DeviceTensor of_all{{DType::f64, {2 * channels + 1}, {}}, upload(moments)};
+  const DeviceTensor mean = uninitialised(DType::f32, {channels});
+  const DeviceTensor variance = uninitialised(DType::f32, {channels});
+  launch(kernels::JoinedStatistics{}, {of_all}, {mean, variance});
+  const Values got = variance.values();
+  for (std::size_t channel = 0; channel < got.data.size(); ++channel) {
+    const double number = sums[channel] / count;
+    CHECK(got.data[channel] >= 0);
+    CHECK(got.data[channel] <= 4 * 0x1p-53 * number * number);
   }
 }
 

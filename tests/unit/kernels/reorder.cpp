@@ -92,6 +92,14 @@ TEST_CASE("reorder of rows, whose room is a multiple of them or not") {
   }
 }
 
+TEST_CASE("reorder of one row to one with room makes zeros of it, whatever lies behind x") {
+  for (const std::int64_t columns : {3, 13, 15}) {
+    check_bits<std::uint8_t>({1, columns}, DType::u8, Layout::row_major({1, 16}));
+    check_bits<std::uint16_t>({1, columns}, DType::bf16, Layout::row_major({1, 16}));
+    check_bits<std::uint32_t>({1, columns}, DType::f32, Layout::row_major({1, 16}));
+  }
+}
+
 TEST_CASE("reorder by tiles writes zeros where y has room, along each dimension") {
   const Shape shape{20, 2, 3, 37};
   const auto room = GENERATE(std::vector<std::int64_t>{0, 0, 0, 29}, std::vector<std::int64_t>{0, 0, 2, 0},
@@ -167,6 +175,8 @@ TEST_CASE("reorder that moves rows alone, whole packs of them or not") {
     io.inputs[0].dtype = io.outputs[0].dtype = dtype;
     io.inputs[0].layout = Layout{{5, 3, x_row}, {3 * x_row, x_row, 1}, {}};
     io.outputs[0].layout = Layout{{5, 3, y_row}, {y_row, 5 * y_row, 1}, {}};
+    require_close(run_prepared(kernel_for(device(), Reorder{}, io), io, {x})[0], x, 0);
+    io.outputs[0].layout = Layout::row_major({5, 4, y_row});  // with room along two dimensions
     require_close(run_prepared(kernel_for(device(), Reorder{}, io), io, {x})[0], x, 0);
   }
 }
