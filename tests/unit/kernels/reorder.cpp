@@ -97,6 +97,7 @@ TEST_CASE("reorder of one row to one with room makes zeros of it, whatever lies 
     check_bits<std::uint8_t>({1, columns}, DType::u8, Layout::row_major({1, 16}));
     check_bits<std::uint16_t>({1, columns}, DType::bf16, Layout::row_major({1, 16}));
     check_bits<std::uint32_t>({1, columns}, DType::f32, Layout::row_major({1, 16}));
+    check_bits<std::uint32_t>({columns}, DType::f32, Layout::row_major({16}));
   }
 }
 
