@@ -186,6 +186,13 @@ TEST_CASE("of a linear map one of the gradients of weights and bias may be f32 b
   }
 }
 
+TEST_CASE("in half types the bias's gradient of many rows, by eight columns at once or one") {
+  const std::int64_t columns = GENERATE(23, 24);
+  const Values x = random_values({1501, 8}, 1);
+  const Values dy = random_values({1501, columns}, 4);
+  check(LinearBackwardWeights{}, {x, dy}, {{columns, 8}, {columns}});
+}
+
 TEST_CASE("pools in half types") {
   const Pool2dGeometry geometry =
       GENERATE(Pool2dGeometry{{2, 2}, {2, 2}, {0, 0}}, Pool2dGeometry{{2, 3}, {2, 3}, {0, 0}});
