@@ -29,8 +29,8 @@ struct SplitOperands {
   const Unit* whole;
   Unit* parts[parts_at_once];
 
-  __device__ void copy(unsigned part, std::int64_t in_part, std::int64_t in_whole) const {
-    parts[part][in_part] = whole[in_whole];
+  __device__ void copy(Unit* part, std::int64_t in_part, std::int64_t in_whole) const {
+    part[in_part] = whole[in_whole];
   }
 };
 template <class Unit>
@@ -38,17 +38,26 @@ struct ConcatOperands {
   Unit* whole;
   const Unit* parts[parts_at_once];
 
-  __device__ void copy(unsigned part, std::int64_t in_part, std::int64_t in_whole) const {
-    whole[in_whole] = parts[part][in_part];
+  __device__ void copy(const Unit* part, std::int64_t in_part, std::int64_t in_whole) const {
+    whole[in_whole] = part[in_part];
   }
 };
+
+/// of[part], out of registers.
+template <class Value>
+__device__ Value chosen(const Value (&of)[parts_at_once], unsigned part) {
+  Value value = of[0];
+  LOCKSTEP_UNROLL
+  for (unsigned other = 1; other < parts_at_once; ++other) value = part == other ? of[other] : value;
+  return value;
+}
 
 /// blockIdx.y names the part.
 template <class Index, class Operands>
 __global__ void copy_parts(std::int64_t rows, Index stride, Places<Index> places, Operands operands) {
-  const unsigned part = blockIdx.y;
-  const Index length = places.length[part];
-  const Index first = places.first[part];
+  const Index length = chosen(places.length, blockIdx.y);
+  const Index first = chosen(places.first, blockIdx.y);
+  const auto part = chosen(operands.parts, blockIdx.y);
   const std::int64_t items = rows * static_cast<std::int64_t>(length);
   for (std::int64_t item = first_item(); item < items; item += item_stride()) {
     const Index row = static_cast<Index>(item) / length;
