@@ -3,9 +3,11 @@
 #include "kernels/cuda/bias.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "kernels/base/error.h"
+#include "kernels/cuda/chunk_sums.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/grid.h"
 #include "kernels/op.h"
@@ -24,44 +26,51 @@ __global__ void bias_relu(const Element* b, Element* y, Index n, Index channels,
   }
 }
 
-constexpr int width = 32;  // columns of a block: a warp reads 128 bytes in one piece
-constexpr int depth = 8;   // threads to a column
+constexpr int sum_block = 256;
+constexpr int most_depth = 32;  // threads to a column
 
-/// sums[chunk][column]: blockIdx.x names the columns, blockIdx.y the rows.
-template <class Element, class Sum>
-__global__ void sum_rows(BiasGradient::Rows rows, std::int64_t chunk, const Element* dy, Sum* sums) {
-  STATIC_SHARED(float, parts, depth* width);
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * width + threadIdx.x;
+/// sums[chunk][columns]: blockIdx.x names the columns, `lanes` to each thread of a row, blockIdx.y the rows.
+/// `adds`: to what is there.
+template <int lanes, class Element, class Sum>
+__global__ void __launch_bounds__(sum_block, 4)
+    sum_rows(BiasGradient::Rows rows, std::int64_t chunk, bool adds, const Element* dy, Sum* sums) {
+  STATIC_SHARED(Floats<lanes>, parts, sum_block);
+  const auto depth = static_cast<int>(blockDim.y);
+  const std::int64_t column = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * lanes;
   const std::int64_t begin = blockIdx.y * chunk;
   const std::int64_t all = rows.outer * rows.inner;
   const std::int64_t end = begin + chunk < all ? begin + chunk : all;
-  float sum = 0;
+  auto total = Floats<lanes>::all(0);
   if (column < rows.columns) {
     const Element* const from = dy + column * rows.column_stride;
     if (rows.outer == 1) {
       for (std::int64_t row = begin + threadIdx.y; row < end; row += depth)
-        sum += widen(from[row * rows.inner_stride]);
+        add_to(total, load<lanes>(from + row * rows.inner_stride));
     } else {
       for (std::int64_t row = begin + threadIdx.y; row < end; row += depth) {
-        sum += widen(from[row / rows.inner * rows.outer_stride + row % rows.inner * rows.inner_stride]);
+        const std::int64_t outer = row / rows.inner;
+        const std::int64_t inner = row - outer * rows.inner;
+        add_to(total, load<lanes>(from + outer * rows.outer_stride + inner * rows.inner_stride));
       }
     }
   }
-  parts[threadIdx.y * width + threadIdx.x] = sum;
+  parts[threadIdx.y * blockDim.x + threadIdx.x] = total;
   __syncthreads();
   if (threadIdx.y != 0 || column >= rows.columns) return;
-  for (int other = 1; other < depth; ++other) sum += parts[other * width + threadIdx.x];
-  sums[blockIdx.y * rows.columns + column] = narrow<Sum>(sum);
+  for (int other = 1; other < depth; ++other) add_to(total, parts[other * blockDim.x + threadIdx.x]);
+  Sum* const to = sums + blockIdx.y * rows.columns + column;
+  if (adds) add_to(total, load<lanes>(to));
+  store(to, total);
 }
 
-/// db[column] = the chunks' sums, in their order.
+/// db[column] = the chunks' sums, or that added to what is there.
 template <class Element>
-__global__ void sum_chunks(std::int64_t columns, std::int64_t chunks, const float* sums, Element* db) {
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column >= columns) return;
-  float sum = 0;
-  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) sum += sums[chunk * columns + column];
-  db[column] = narrow<Element>(sum);
+__global__ void sum_chunks(std::int64_t columns, std::int64_t chunks, bool adds, const float* sums,
+                           Element* db) {
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * chunk_columns + threadIdx.x;
+  const float total = sum_of_chunks(columns, chunks, sums, column);
+  if (threadIdx.y != 0 || column >= columns) return;
+  db[column] = narrow<Element>(adds ? total + widen(db[column]) : total);
 }
 
 BiasGradient::Rows rows_of(const TensorDesc& dy) {
@@ -102,12 +111,20 @@ BiasGradient::BiasGradient(const TensorDesc& dy, DType gradient) : dtype_(dy.dty
   require_rank("dy", dy.type(), dy.shape.rank() == 2 ? 2 : 4);
   if (!dy.layout_or_row_major().blocks.empty()) throw_misfit("dy must not have a blocked layout");
   rows_ = rows_of(dy);
-  // Enough blocks for a great GPU, and enough rows in each to be worth a block.
-  constexpr std::int64_t blocks = 2048;
-  constexpr std::int64_t least_rows = 8 * depth;
+  const std::int64_t pack = 16 / static_cast<std::int64_t>(size_of(dtype_));
+  const auto in_packs = [pack](std::int64_t extent) { return extent % pack == 0; };
+  const bool packs = rows_.column_stride == 1 && in_packs(rows_.columns) && in_packs(rows_.inner_stride) &&
+                     in_packs(rows_.outer_stride);
+  lanes_ = packs ? pack : 1;
+  const auto columns = static_cast<std::uint64_t>(std::max<std::int64_t>(1, rows_.columns / lanes_));
+  width_ = static_cast<unsigned>(std::min<std::uint64_t>(warp, std::bit_ceil(columns)));
+  depth_ = std::min<unsigned>(most_depth, sum_block / width_);
+  // Enough blocks for a great GPU, and in each as many rows as it takes no longer for than a launch more.
+  constexpr std::int64_t blocks = 1024;
+  constexpr std::int64_t turns = 16;
   const std::int64_t rows = std::max<std::int64_t>(1, rows_.outer * rows_.inner);
-  const std::int64_t wanted = std::max<std::int64_t>(1, blocks / blocks_for(rows_.columns, width));
-  chunk_ = std::max(least_rows, parts_of(rows, wanted));
+  const std::int64_t wanted = std::max<std::int64_t>(1, blocks / blocks_for(rows_.columns, lanes_ * width_));
+  chunk_ = std::max<std::int64_t>(turns * depth_, parts_of(rows, wanted));
   chunks_ = parts_of(rows, chunk_);
 }
 
@@ -115,23 +132,26 @@ std::size_t BiasGradient::workspace_bytes() const {
   return chunks_ == 1 ? 0 : static_cast<std::size_t>(chunks_ * rows_.columns) * sizeof(float);
 }
 
-void BiasGradient::launch(const void* dy, void* db, void* workspace, cudaStream_t stream) const {
+void BiasGradient::launch(const void* dy, void* db, void* workspace, cudaStream_t stream, bool adds) const {
   if (rows_.columns == 0) return;
-  const auto sum_into = [&]<class Sum>(Sum* sums) {
+  const dim3 blocks(blocks_for(rows_.columns, lanes_ * width_), static_cast<unsigned>(chunks_));
+  const auto sum_into = [&]<class Sum>(Sum* sums, bool adds_to_it) {
     with_element(dtype_, [&]<class Element>(Element*) {
-      kernels::launch(sum_rows<Element, Sum>,
-                      dim3(blocks_for(rows_.columns, width), static_cast<unsigned>(chunks_)),
-                      dim3(width, depth), 0, stream, rows_, chunk_, static_cast<const Element*>(dy), sums);
+      const auto start = [&]<int lanes>() {
+        kernels::launch(sum_rows<lanes, Element, Sum>, blocks, dim3(width_, depth_), 0, stream, rows_, chunk_,
+                        adds_to_it, static_cast<const Element*>(dy), sums);
+      };
+      lanes_ == 1 ? start.template operator()<1>() : start.template operator()<pack_lanes<Element>>();
     });
   };
   with_element(gradient_, [&]<class Element>(Element*) {
     auto* const to = static_cast<Element*>(db);
-    if (chunks_ == 1) return sum_into(to);
+    if (chunks_ == 1) return sum_into(to, adds);
     auto* const sums = static_cast<float*>(workspace);
-    sum_into(sums);
-    constexpr unsigned threads = 128;
-    kernels::launch(sum_chunks<Element>, blocks_for(rows_.columns, threads), threads, 0, stream,
-                    rows_.columns, chunks_, static_cast<const float*>(sums), to);
+    sum_into(sums, false);
+    kernels::launch(sum_chunks<Element>, blocks_for(rows_.columns, chunk_columns),
+                    dim3(chunk_columns, chunk_depth), 0, stream, rows_.columns, chunks_, adds,
+                    static_cast<const float*>(sums), to);
   });
 }
 

@@ -36,8 +36,8 @@ class BiasGradient {
   BiasGradient(const TensorDesc& dy, DType gradient);
 
   std::size_t workspace_bytes() const;
-  /// db: one number for each column. The workspace may be null if it has no bytes.
-  void launch(const void* dy, void* db, void* workspace, cudaStream_t stream) const;
+  /// db: one number for each column; `adds`: to what is there. The workspace may be null if it has no bytes.
+  void launch(const void* dy, void* db, void* workspace, cudaStream_t stream, bool adds = false) const;
 
   /// The rows over which to sum, in two levels of strides, and the columns.
   struct Rows {
@@ -50,8 +50,10 @@ class BiasGradient {
   DType dtype_;
   DType gradient_;
   Rows rows_;
-  std::int64_t chunk_;   ///< rows that one block sums
-  std::int64_t chunks_;  ///< several: their sums are kept in the workspace
+  std::int64_t lanes_;      ///< columns of a thread
+  unsigned width_, depth_;  ///< threads of a block: side by side, and to a column
+  std::int64_t chunk_;      ///< rows that one block sums
+  std::int64_t chunks_;     ///< several: their sums are kept in the workspace
 };
 
 }  // namespace lockstep::kernels

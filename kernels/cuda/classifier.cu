@@ -2,8 +2,11 @@
 
 #include "kernels/cuda/portability.h"
 
+#include <optional>
+
 #include "kernels/base/alignment.h"
 #include "kernels/base/error.h"
+#include "kernels/cuda/bias.h"
 #include "kernels/cuda/classifier_rows.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/loss_rows.h"
@@ -65,17 +68,6 @@ __global__ void losses_of_kept_rows(CrossEntropy loss_of, Rows rows, bool has_gr
   if (threadIdx.x == 0) losses[row] = loss;
 }
 
-/// A thread to a column, rows in their order.
-template <class Element>
-__global__ void add_bias_gradient(std::int64_t rows, std::int64_t classes, std::int64_t stride,
-                                  bool accumulate, const Element* gradient, float* dbias) {
-  const std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * block + threadIdx.x;
-  if (k >= classes) return;
-  float total = accumulate ? dbias[k] : 0;
-  for (std::int64_t row = 0; row < rows; ++row) total += widen(gradient[row * stride + k]);
-  dbias[k] = total;
-}
-
 using GemmPtr = std::shared_ptr<const Gemm>;
 
 /// From one row's logits to the next one's. In half types each row begins at 16 bytes, or products and
@@ -89,6 +81,7 @@ std::int64_t stride_of(DType dtype, std::int64_t classes) {
 struct Chunk {
   std::int64_t first, rows;
   GemmPtr logits, dx, dweight;
+  std::optional<BiasGradient> dbias;
 
   Chunk(Cuda cuda, const Op& op, const MatmulSize& size, DType dtype, bool bias, std::int64_t begin,
         std::int64_t end)
@@ -124,10 +117,14 @@ struct Chunk {
                             .precision = precision,
                             .stride_a = stride},
                            cuda.described);
+    if (!bias) return;
+    const Layout layout = Layout::row_major({rows, stride});
+    dbias.emplace(TensorDesc{dtype, {rows, size.outputs}, layout}, DType::f32);
   }
 
   std::size_t workspace_bytes() const {
-    std::size_t most = logits->workspace_bytes();
+    std::size_t most = dbias ? dbias->workspace_bytes() : 0;
+    most = std::max(most, logits->workspace_bytes());
     for (const GemmPtr& gemm : {dx, dweight}) {
       if (gemm != nullptr) most = std::max(most, gemm->workspace_bytes());
     }
@@ -199,7 +196,7 @@ struct RowsLaunch {
   bool keeps() const { return shared > 0; }
 };
 
-/// Workspace: the losses of all rows, the logits of a chunk, then the products'.
+/// Workspace: the losses of all rows, the logits of a chunk, then the products' and the bias gradient's.
 template <class Element>
 KernelPtr classifier_kernel(Cuda cuda, const Op& op, const KernelIo& io) {
   const MatmulSize size = product_size(io);
@@ -231,9 +228,7 @@ KernelPtr classifier_kernel(Cuda cuda, const Op& op, const KernelIo& io) {
       chunk.dx->launch({logits, a.in<void>(Op::weight), a.out<Element>(Op::dx) + chunk.first * size.inputs},
                        products, stream);
       chunk.dweight->launch({logits, x, a.out(Op::dweight)}, products, stream);
-      if (!bias) continue;
-      launch(add_bias_gradient<Element>, blocks_for(size.outputs, block), block, 0, stream, chunk.rows,
-             size.outputs, stride, chunk.first > 0, static_cast<const Element*>(logits), a.out(Op::dbias));
+      if (chunk.dbias) chunk.dbias->launch(logits, a.out(Op::dbias), products, stream, chunk.first > 0);
     }
     launch_account(size.rows, losses, state, a.out<ControlBlock>(Op::control), stream);
   };

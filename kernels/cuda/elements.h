@@ -68,6 +68,11 @@ struct alignas(lanes * sizeof(float)) Floats {
   }
 };
 
+template <int lanes>
+__device__ void add_to(Floats<lanes>& sum, const Floats<lanes>& values) {
+  for (int lane = 0; lane < lanes; ++lane) sum.at[lane] += values.at[lane];
+}
+
 template <int lanes, class Element>
 __device__ Floats<lanes> load(const Element* from) {
   const auto pack = *aligned_cast<const Pack<Element, lanes>>(from);

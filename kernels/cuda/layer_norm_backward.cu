@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/portability.h"
 
+#include "kernels/cuda/chunk_sums.h"
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/layer_norm_gradient.h"
 #include "kernels/rms_norm.h"
@@ -100,22 +101,13 @@ __global__ void sum_chunk(Rows rows, Chunks chunks, const Y* dy, const float* x,
   to[rows.columns] = of_bias;
 }
 
-constexpr int chunk_depth = 32;  // threads that share the chunks of a column
-
-/// The chunks' sums, in an order that their count fixes. `dbias` may be null.
+/// The chunks' sums. `dbias` may be null.
 __global__ void add_chunks(std::int64_t columns, std::int64_t chunks, const float* sums, float* dweight,
                            float* dbias) {
-  STATIC_SHARED(float, parts, chunk_depth* sum_width);
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * sum_width + threadIdx.x;
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * chunk_columns + threadIdx.x;
   const std::int64_t width = 2 * columns;
-  const bool is_wanted = column < (dbias == nullptr ? columns : width);
-  float total = 0;
-  for (std::int64_t chunk = threadIdx.y; is_wanted && chunk < chunks; chunk += chunk_depth)
-    total += sums[chunk * width + column];
-  parts[threadIdx.y * sum_width + threadIdx.x] = total;
-  __syncthreads();
-  if (threadIdx.y != 0 || !is_wanted) return;
-  for (int other = 1; other < chunk_depth; ++other) total += parts[other * sum_width + threadIdx.x];
+  const float total = sum_of_chunks(width, chunks, sums, column);
+  if (threadIdx.y != 0 || column >= (dbias == nullptr ? columns : width)) return;
   (column < columns ? dweight[column] : dbias[column - columns]) = total;
 }
 
@@ -156,7 +148,7 @@ LayerNormGradients<Residual> outputs_of(const FurtherBackward& further, const Ad
 
 void launch_add_chunks(const Rows& rows, const Chunks& chunks, const float* sums, float* dweight,
                        float* dbias, cudaStream_t stream) {
-  launch(add_chunks, blocks_for(2 * rows.columns, sum_width), dim3(sum_width, chunk_depth), 0, stream,
+  launch(add_chunks, blocks_for(2 * rows.columns, chunk_columns), dim3(chunk_columns, chunk_depth), 0, stream,
          rows.columns, chunks.count, sums, dweight, dbias);
 }
 

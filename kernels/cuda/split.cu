@@ -2,8 +2,11 @@
 
 #include "kernels/cuda/portability.h"
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
+#include <type_traits>
+#include <vector>
 
 #include "kernels/cuda/cuda_kernel.h"
 #include "kernels/cuda/elements.h"
@@ -12,68 +15,110 @@
 namespace lockstep::kernels {
 namespace {
 
-/// A run in each row of a tensor, in units of a copy.
+constexpr int parts_at_once = 4;  // that a launch takes
+
+/// Where parts lie in each row of the whole, in units of a copy. By themselves they have no gaps.
 template <class Index>
-struct Runs {
-  Index first, stride;
+struct Places {
+  Index length[parts_at_once];
+  Index first[parts_at_once];
 };
 
-template <class Unit, class Index>
-__global__ void copy_runs(Index length, Runs<Index> in, Runs<Index> out, std::int64_t items, const Unit* x,
-                          Unit* y) {
+template <class Unit>
+struct SplitOperands {
+  const Unit* whole;
+  Unit* parts[parts_at_once];
+
+  __device__ void copy(Unit* part, std::int64_t in_part, std::int64_t in_whole) const {
+    part[in_part] = whole[in_whole];
+  }
+};
+template <class Unit>
+struct ConcatOperands {
+  Unit* whole;
+  const Unit* parts[parts_at_once];
+
+  __device__ void copy(const Unit* part, std::int64_t in_part, std::int64_t in_whole) const {
+    whole[in_whole] = part[in_part];
+  }
+};
+
+/// of[part], out of registers.
+template <class Value>
+__device__ Value chosen(const Value (&of)[parts_at_once], unsigned part) {
+  Value value = of[0];
+  LOCKSTEP_UNROLL
+  for (unsigned other = 1; other < parts_at_once; ++other) value = part == other ? of[other] : value;
+  return value;
+}
+
+/// blockIdx.y names the part.
+template <class Index, class Operands>
+__global__ void copy_parts(std::int64_t rows, Index stride, Places<Index> places, Operands operands) {
+  const Index length = chosen(places.length, blockIdx.y);
+  const Index first = chosen(places.first, blockIdx.y);
+  const auto part = chosen(operands.parts, blockIdx.y);
+  const std::int64_t items = rows * static_cast<std::int64_t>(length);
   for (std::int64_t item = first_item(); item < items; item += item_stride()) {
     const Index row = static_cast<Index>(item) / length;
     const Index at = static_cast<Index>(item) - row * length;
-    y[out.first + row * out.stride + at] = x[in.first + row * in.stride + at];
+    operands.copy(part, item, first + row * stride + at);
   }
 }
 
-/// What one part has to do with the whole.
+/// What a launch takes.
 template <class Index>
-struct Part {
-  Index length;
-  Runs<Index> own, whole;
-  std::int64_t items;
+struct Group {
+  std::size_t begin;
+  unsigned count;
+  Places<Index> places;
   Spread spread;
 };
 
 template <class Unit, class Index>
-std::vector<Part<Index>> parts_of(const PartRows& rows) {
-  const auto units = [](std::int64_t bytes) {
-    return static_cast<Index>(bytes / static_cast<std::int64_t>(sizeof(Unit)));
-  };
-  std::vector<Part<Index>> parts;
+std::vector<Group<Index>> groups_of(const PartRows& rows) {
+  std::vector<Group<Index>> groups;
   std::int64_t first = 0;
-  for (const std::int64_t run : rows.run_bytes) {
-    const std::int64_t items = rows.rows * static_cast<std::int64_t>(units(run));
-    parts.push_back({.length = units(run),
-                     .own = {0, units(run)},
-                     .whole = {units(first), units(rows.row_bytes)},
-                     .items = items,
-                     .spread = spread(items)});
-    first += run;
+  for (std::size_t begin = 0; begin < rows.run_bytes.size(); begin += parts_at_once) {
+    const std::size_t count = std::min<std::size_t>(parts_at_once, rows.run_bytes.size() - begin);
+    Group<Index> group{.begin = begin, .count = static_cast<unsigned>(count), .places = {}, .spread = {}};
+    std::int64_t longest = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::int64_t length = rows.run_bytes[begin + i] / static_cast<std::int64_t>(sizeof(Unit));
+      group.places.length[i] = static_cast<Index>(length);
+      group.places.first[i] = static_cast<Index>(first);
+      first += length;
+      longest = std::max(longest, length);
+    }
+    group.spread = spread(rows.rows * longest);
+    if (rows.rows * longest > 0) groups.push_back(group);
   }
-  return parts;
+  return groups;
 }
 
-/// A launch for each part: every tensor is a pointer of its own.
 template <class Op, class Unit, class Index>
 KernelPtr copy_kernel(const KernelIo& io, const PartRows& rows) {
-  return cuda_kernel(io, [parts = parts_of<Unit, Index>(rows)](const Addresses& a, cudaStream_t stream) {
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const Part<Index>& part = parts[i];
-      if (part.items == 0) continue;
-      const auto copy = [&](Runs<Index> in, Runs<Index> out, const Unit* x, Unit* y) {
-        launch(copy_runs<Unit, Index>, part.spread.blocks, part.spread.threads, 0, stream, part.length, in,
-               out, part.items, x, y);
+  const auto stride = static_cast<Index>(rows.row_bytes / static_cast<std::int64_t>(sizeof(Unit)));
+  const auto run = [count = rows.rows, stride, groups = groups_of<Unit, Index>(rows)](const Addresses& a,
+                                                                                      cudaStream_t stream) {
+    for (const Group<Index>& group : groups) {
+      const auto copy = [&](const auto& operands) {
+        launch(copy_parts<Index, std::remove_cvref_t<decltype(operands)>>,
+               dim3(group.spread.blocks, group.count), group.spread.threads, 0, stream, count, stride,
+               group.places, operands);
       };
       if constexpr (std::is_same_v<Op, Split>) {
-        copy(part.whole, part.own, a.in<Unit>(Split::x), a.out<Unit>(i));
+        SplitOperands<Unit> operands{a.in<Unit>(Split::x), {}};
+        for (unsigned i = 0; i < group.count; ++i) operands.parts[i] = a.out<Unit>(group.begin + i);
+        copy(operands);
       } else {
-        copy(part.own, part.whole, a.in<Unit>(i), a.out<Unit>(Concat::y));
+        ConcatOperands<Unit> operands{a.out<Unit>(Concat::y), {}};
+        for (unsigned i = 0; i < group.count; ++i) operands.parts[i] = a.in<Unit>(group.begin + i);
+        copy(operands);
       }
     }
-  });
+  };
+  return cuda_kernel(io, run);
 }
 
 /// A GPU divides long numbers slowly.

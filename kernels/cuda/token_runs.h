@@ -28,11 +28,6 @@ __device__ inline TokenKey key_at(const TokenKey* sorted, std::int64_t tokens, s
   return at >= 0 && at < tokens ? sorted[at] : no_row;
 }
 
-template <int lanes>
-__device__ void add_to(Floats<lanes>& sum, const Floats<lanes>& values) {
-  for (int lane = 0; lane < lanes; ++lane) sum.at[lane] += values.at[lane];
-}
-
 /// Adds column `k` of `count` rows, all loaded before the first is added. `place`: of the row that each lane
 /// of the warp knows, those from `lane` on are added.
 template <int count, int lanes, class Rows>

@@ -111,8 +111,13 @@ void print_factors(const GpuFigures& gpu) {
     fmt::print("  {:<20} {:.2f} of FLOP/s: {}\n  {:<20} {:.2f} of memory: {}\n", kind.name, kind.of_flops,
                kind.flops_source, "", kind.of_memory, kind.memory_source);
   }
-  fmt::print("  a kernel takes {:.1f} us or more; a step {:.0f} us beside its kernels\n",
+  fmt::print("  a launch takes {:.1f} us beside its work, a step {:.0f} us beside its kernels\n",
              1e6 * least_kernel_seconds, 1e6 * step_overhead_seconds);
+  fmt::print(
+      "  a product takes a multiprocessor of {:.0f} for each {} x {} of its result, in f32 for each {} x "
+      "{}\n",
+      gpu.multiprocessors, tensor_core_tile.longer, tensor_core_tile.shorter, f32_tile.longer,
+      f32_tile.shorter);
 }
 
 void print_memory(const GpuPrediction& prediction) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 namespace lockstep::runtime {
@@ -51,8 +52,8 @@ inline constexpr std::array efficiencies{
         "estimate: FlashAttention-2, of the same instructions, reaches 0.35 of an H100 (arXiv 2407.08608, "
         "abstract); without its asynchronous copies, and on smaller tiles, less",
         "as a pass over memory"},
-    Efficiency{WorkKind::recurrence, "recurrence", 0.25, 0.84,
-               "estimate: small products, one behind the other", "as a pass over memory"},
+    Efficiency{WorkKind::recurrence, "recurrence", 0.65, 0.84,
+               "as a product: that each step's is small is told by its tiles", "as a pass over memory"},
     Efficiency{WorkKind::pass, "pass", 0.50, 0.84, "estimate: not every operation is a multiply-add",
                "coalesced loads reach 2.8 of an H100's 3.35 TB/s (mikamirai.com/blog/gpu-memory-bandwidth)"},
     Efficiency{WorkKind::update, "update", 0.50, 0.84, "as a pass", "as a pass over memory"},
@@ -70,10 +71,20 @@ constexpr const Efficiency& efficiency_of(WorkKind kind) {
 /// TFLOP/s, forward and backward.
 inline constexpr double best_attention = 0.40;
 
-/// The least time from one kernel's begin to the next one's. Source: NVIDIA, "Getting started with CUDA
-/// graphs" (2019): kernels of 2.9 us follow each other in 3.8 us, in a graph in 3.4 us; estimate: a short
-/// kernel needs 2 us.
-inline constexpr double least_kernel_seconds = 2.5e-6;
+/// What a product's result is cut into, each part the work of one multiprocessor: a result of few takes few,
+/// however long its sums. Source: with it the steps of lstm and mlp on an H200 (tests/gpu/LEDGER.md,
+/// 83164e10) are predicted to 2 and 14 %, without it to 35 and 28 %. Not in it: sums that a library splits
+/// among several.
+struct ProductTile {
+  std::int64_t longer, shorter;
+};
+inline constexpr ProductTile tensor_core_tile{128, 64};
+inline constexpr ProductTile f32_tile{64, 32};
+
+/// What a launch in a graph takes beside its work, behind the one before it: to begin, to fetch the first
+/// operands, to end. Source: a step of rnn on an H200 (tests/gpu/LEDGER.md, 83164e10), 0.74 ms for 276
+/// launches of next to no work.
+inline constexpr double least_kernel_seconds = 2.0e-6;
 
 /// Around the kernels of a step: copies of step input and control block. Estimate: 10 to 15 us.
 inline constexpr double step_overhead_seconds = 12e-6;

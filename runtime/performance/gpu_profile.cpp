@@ -59,12 +59,14 @@ GpuProfile read_gpu(const std::string& name, std::string_view text) {
     if (key != "figures") description[key] = value;
   }
   const auto device_name = whole.at("deviceName").get<std::string>();
-  return {.name = name,
-          .device_name = device_name,
-          .description = description.dump(),
-          .memory_bytes = static_cast<std::size_t>(positive(whole, "totalGlobalMem", 1)),
-          .figures =
-              whole.contains("figures") ? read_figures(whole.at("figures")) : figures_of_known(device_name)};
+  GpuProfile gpu{.name = name,
+                 .device_name = device_name,
+                 .description = description.dump(),
+                 .memory_bytes = static_cast<std::size_t>(positive(whole, "totalGlobalMem", 1)),
+                 .figures = {}};
+  gpu.figures = whole.contains("figures") ? read_figures(whole.at("figures")) : figures_of_known(device_name);
+  gpu.figures.multiprocessors = positive(whole, "multiProcessorCount", 1);
+  return gpu;
 }
 
 GpuProfile find_gpu(const std::string& name_or_file) {

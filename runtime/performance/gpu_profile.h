@@ -15,8 +15,9 @@ struct GpuFigures {
   double f32 = 0;   ///< units that are no tensor cores
   double tf32 = 0;  ///< tensor cores, as are `half`
   double half = 0;
-  double nvlink = 0;  ///< in each direction; 0: it has none
-  double pcie = 0;    ///< in each direction
+  double nvlink = 0;           ///< in each direction; 0: it has none
+  double pcie = 0;             ///< in each direction
+  double multiprocessors = 0;  ///< of which the rates above are those of all
   std::string source;
 };
 

@@ -72,12 +72,31 @@ std::vector<KernelWork> conv_work(const Node& node, const Launch& launch, const 
   return {};
 }
 
+/// Of a product's result, however they lie.
+double tiles_of(std::int64_t rows, std::int64_t columns, MathUnit unit) {
+  const ProductTile tile = unit == MathUnit::f32 ? f32_tile : tensor_core_tile;
+  const auto count = [](std::int64_t down, std::int64_t across) {
+    return static_cast<double>(down * across);
+  };
+  return std::max(count(parts_of(rows, tile.longer), parts_of(columns, tile.shorter)),
+                  count(parts_of(rows, tile.shorter), parts_of(columns, tile.longer)));
+}
+
 template <class Op>
 bool make_product(const Node& node, const Launch& launch, KernelWork& work) {
   const Op* const op = node.op->as<Op>();
   if (op == nullptr) return false;
   work.kind = WorkKind::product;
   work.unit = unit_of(launch.io.inputs.front().dtype, op->precision);
+  const Shape& result = launch.io.outputs.front().shape;
+  std::int64_t columns = 1;
+  if constexpr (kernels::MatmulBackwardWeights<Op>) {
+    columns = result.elements(1);
+  } else {
+    const Shape& weights = launch.io.inputs[Op::w].shape;
+    columns = kernels::MatmulForward<Op> ? weights[0] : weights.elements(1);
+  }
+  work.tiles = tiles_of(result.elements() / std::max<std::int64_t>(1, columns), columns, work.unit);
   return true;
 }
 
@@ -117,7 +136,10 @@ std::vector<KernelWork> classifier_work(const kernels::ClassifierLoss& op, const
   work.bytes += 3 * logits + chunks * (2 * weights + 2 * gradient);
   const bool kept = dynamic_cast<const kernels::KeepsLogits*>(launch.kernel.get()) != nullptr;
   const double passes = (kept ? 1 : 2) + (op.has_gradient ? 1 : 0);
-  return {work, {.bytes = passes * logits, .launches = chunks}};
+  std::vector<KernelWork> parts{work, {.bytes = passes * logits, .launches = chunks}};
+  // The bias's gradient: sums of the logits' rows, and the sum of those.
+  if (launch.io.outputs.size() > Op::dbias) parts.push_back({.bytes = logits, .launches = 2 * chunks});
+  return parts;
 }
 
 /// Sums over rows are written for each chunk of them, and added up by a kernel of their own. Of long rows a
@@ -140,9 +162,14 @@ bool make_recurrence(const Node& node, const Launch& launch, KernelWork& work) {
   const Op* const op = node.op->as<Op>();
   if (op == nullptr) return false;
   const kernels::TensorDesc& gates = launch.io.outputs.front();
+  const Shape& weight = launch.io.inputs[Op::weight].shape;
+  constexpr bool forward = requires {
+    Op::pre;
+  };
   work.kind = WorkKind::recurrence;
   work.unit = is_half(gates.dtype) ? MathUnit::half : MathUnit::f32;
   work.launches = 2 * static_cast<double>(gates.shape[0]);  // a product and the gates for each step
+  work.tiles = tiles_of(gates.shape[1], weight[forward ? 0 : 1], work.unit);
   return true;
 }
 

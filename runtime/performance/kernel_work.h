@@ -17,6 +17,7 @@ struct KernelWork {
   double flops = 0;
   double bytes = 0;  ///< to and from the GPU's memory, as if nothing stayed in its caches
   double launches = 1;
+  double tiles = 0;  ///< of a product's result, each a multiprocessor's work; 0: enough for all
 };
 
 /// What a step's launch does, in its parts; empty for steps that launch nothing.

@@ -59,11 +59,13 @@ double seconds_of(const Plan& plan, const std::vector<PredictedStep>& steps, Cho
 
 PredictedTime time_of(const KernelWork& work, const GpuFigures& gpu) {
   const Efficiency& reached = efficiency_of(work.kind);
-  const double computed = work.flops / (reached.of_flops * rate_of(work.unit, gpu));
+  const double busy = work.tiles > 0 ? std::min(1.0, work.tiles / gpu.multiprocessors) : 1;
+  const double computed = work.flops / (reached.of_flops * rate_of(work.unit, gpu) * busy);
   const double moved = work.bytes / (reached.of_memory * gpu.memory);
   const double launched = work.launches * least_kernel_seconds;
-  if (launched >= std::max(computed, moved)) return {launched, Limit::launches};
-  return computed > moved ? PredictedTime{computed, Limit::flops} : PredictedTime{moved, Limit::memory};
+  PredictedTime time{launched + std::max(computed, moved), Limit::launches};
+  if (std::max(computed, moved) > launched) time.limit = computed > moved ? Limit::flops : Limit::memory;
+  return time;
 }
 
 std::vector<PredictedStep> predict_steps(const Plan& plan, const GpuFigures& gpu) {

@@ -20,7 +20,8 @@ struct PredictedTime {
   Limit limit = Limit::launches;
 };
 
-/// The slowest of arithmetic, memory and launches.
+/// The slower of arithmetic and memory, behind what each launch takes by itself. `limit`: the greatest of the
+/// three.
 PredictedTime time_of(const KernelWork& work, const GpuFigures& gpu);
 
 /// A step of the plan on one GPU.

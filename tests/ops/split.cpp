@@ -173,11 +173,13 @@ std::vector<std::vector<std::uint8_t>> run(const Op& op, const kernels::KernelIo
 
 }  // namespace
 
-TEST_CASE("split and concat: elements of every size, an empty part, work for a team") {
+TEST_CASE(
+    "split and concat: elements of every size, an empty part, more parts than a launch takes, work for a "
+    "team") {
   const DType dtype = GENERATE(DType::u8, DType::u16, DType::f32, DType::i64);
   const Shape shape = GENERATE(Shape{3, 7}, Shape{7, 1}, Shape{6, 7, 16}, Shape{9, 7, 4321});
   const std::int64_t dim = shape[0] == 7 ? 0 : 1;
-  const kernels::Split split{.sizes = {2, 0, 4, 1}, .dim = dim};
+  const kernels::Split split{.sizes = {2, 0, 1, 2, 1, 1}, .dim = dim};
   kernels::KernelIo io{{{dtype, shape, {}}}, {}};
   for (const auto& part : split.infer(types_of(io.inputs))) io.outputs.push_back({dtype, part.shape, {}});
   const auto x = numbered(io.inputs[0].bytes());

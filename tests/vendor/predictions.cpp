@@ -66,7 +66,7 @@ TEST_CASE("what the plans of resnet50 and gpt2 are predicted to reach") {
   };
   // With the factors of gpu_factors.h, which are no measurements: a pass that stops working shows here.
   CHECK(a_second("h200", {"--model=resnet50", "--batch-size=256", "--amp=bf16"}) >= 7000);
-  CHECK(a_second("h100", {"--model=gpt2", "--amp=bf16"}) >= 550'000);
+  CHECK(a_second("h100", {"--model=gpt2", "--amp=bf16"}) >= 540'000);
 }
 
 TEST_CASE("a prediction of other samples is not compared with what is published") {

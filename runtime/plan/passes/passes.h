@@ -46,8 +46,8 @@ void fuse_classifier(model::Graph& graph);
 /// stay f32, and so does what the network gives.
 void autocast(model::Graph& graph, DType narrow);
 
-/// After `fuse`: parameters that `autocast` has cast to `narrow` are read from copies which their update
-/// writes (Parameter::copy), and the casts are gone. The same bits.
+/// After `fuse`: parameters that `autocast` has cast to `narrow`, whole or in parts, are read from copies
+/// which their update writes (Parameter::copy), and the casts are gone. The same bits.
 void copy_parameters(model::Graph& graph, DType narrow);
 
 /// `--grad-dtype`, after `fuse`: gradients of parameters are written and exchanged as `dtype`, f32 or bf16.

@@ -2,6 +2,7 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -115,6 +116,43 @@ class Autocast {
   std::map<std::pair<ValueId, DType>, ValueId> copies_;
 };
 
+/// Whether `node` cuts up a parameter, and all that reads a part are casts to `narrow`.
+bool is_split_for(const Graph& graph, const Node& node, DType narrow) {
+  if (node.op->as<kernels::Split>() == nullptr ||
+      graph.value(node.inputs[kernels::Split::x]).role != model::Role::parameter)
+    return false;
+  return std::ranges::all_of(node.outputs, [&](ValueId part) {
+    return part != graph.output && std::ranges::all_of(graph.nodes(), [&](const Node& reader) {
+             const auto* cast = reader.op->as<kernels::Cast>();
+             return std::ranges::count(reader.inputs, part) == 0 || (cast != nullptr && cast->to == narrow);
+           });
+  });
+}
+
+/// Parts of parameters that are only read in `narrow`: a cast before the split takes the place of one behind
+/// each part.
+void cast_before_splits(Graph& graph, DType narrow) {
+  auto& nodes = graph.nodes();
+  for (std::size_t at = 0; at < nodes.size(); ++at) {
+    if (!is_split_for(graph, nodes[at], narrow)) continue;
+    const std::vector<ValueId> parts = nodes[at].outputs;
+    const model::Tensor whole(graph, nodes[at].inputs[kernels::Split::x]);
+    nodes[at].inputs[kernels::Split::x] = cast(whole, narrow).id();
+    std::rotate(nodes.begin() + static_cast<std::ptrdiff_t>(at), nodes.end() - 1, nodes.end());
+    ++at;
+    for (const ValueId part : parts) {
+      graph.value(part).type.dtype = narrow;
+      std::vector<ValueId> casts;
+      std::erase_if(nodes, [&](const Node& reader) {
+        if (std::ranges::count(reader.inputs, part) == 0) return false;
+        casts.push_back(reader.outputs[0]);
+        return true;
+      });
+      for (const ValueId same : casts) graph.replace_uses(same, part);
+    }
+  }
+}
+
 /// Whether it can round its sums to the type of its factors itself.
 bool writes_any_type(const Graph& graph, const Node& writer, DType dtype) {
   return is_any<kernels::Conv2dBackwardWeights, kernels::LinearBackwardWeights>(writer) &&
@@ -143,6 +181,7 @@ void autocast(Graph& graph, DType narrow) {
 }
 
 void copy_parameters(Graph& graph, DType narrow) {
+  cast_before_splits(graph, narrow);
   std::map<ValueId, ValueId> replaced;
   std::erase_if(graph.nodes(), [&](const Node& node) {
     const auto* cast = node.op->as<kernels::Cast>();

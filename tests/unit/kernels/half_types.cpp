@@ -169,6 +169,7 @@ TEST_CASE("linear maps in half types, small ones too, and of whole images") {
   check(Linear{.activation = Activation::relu}, {x, w, b}, {dy.shape}, product);
   check(LinearBackwardData{}, {dy, w}, {x.shape});
   check(LinearBackwardWeights{}, {x, dy}, {w.shape, b.shape});
+  check(LinearBackwardWeights{}, {random_values({999, 8}, 1), random_values({999, 24}, 4)}, {{24, 8}, {24}});
 }
 
 TEST_CASE("of a linear map one of the gradients of weights and bias may be f32 beside the other in bf16") {

@@ -57,6 +57,20 @@ TEST_CASE("linear forward and its gradients") {
   }
 }
 
+TEST_CASE("linear: the bias's gradient of many rows, by several columns at once or one") {
+  const std::int64_t rows = GENERATE(1, 129, 1501, 4001);
+  const std::int64_t columns = GENERATE(1, 23, 24, 300);
+  const Values x = random_values({rows, 1}, 1);
+  const Values dy = random_values({rows, columns}, 2);
+  const auto db = run(LinearBackwardWeights{}, {x, dy}, {{columns, 1}, {columns}}, Layouts::row_major)[1];
+  for (std::int64_t column = 0; column < columns; ++column) {
+    double sum = 0;
+    for (std::int64_t row = 0; row < rows; ++row)
+      sum += dy.data[static_cast<std::size_t>(row * columns + column)];
+    REQUIRE(db.data[static_cast<std::size_t>(column)] == Approx(sum).margin(1e-5 * std::sqrt(rows)));
+  }
+}
+
 TEST_CASE("linear of one vector is that of a matrix with one row, whatever its size") {
   const auto layouts = GENERATE(Layouts::row_major, Layouts::chosen);
   for (const std::int64_t inputs : {32, 128}) {  // own loops, the library

@@ -13,7 +13,8 @@ namespace {
 using tests::contains;
 using tests::message_of;
 
-const std::string of_h100 = R"({"deviceName": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 1000})";
+const std::string of_h100 =
+    R"({"deviceName": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 1000, "multiProcessorCount": 132})";
 
 std::string file_with(const tests::TemporaryFolder& folder, const std::string& text) {
   const std::filesystem::path file = folder.path() / "gpu.json";
@@ -47,6 +48,7 @@ TEST_CASE("gpu profiles: a file may leave out the figures of a known GPU") {
   const GpuProfile gpu = find_gpu(file_with(folder, of_h100));
   CHECK(gpu.memory_bytes == 1000);
   CHECK(gpu.figures.nvlink == 450e9);
+  CHECK(gpu.figures.multiprocessors == 132);
 }
 
 TEST_CASE("gpu profiles: of a broken file the error says which and what") {

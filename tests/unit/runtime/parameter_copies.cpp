@@ -26,20 +26,23 @@ const PlanKey first{.role = MicroBatchRole::first, .batch = samples};
 const PlanKey last{.role = MicroBatchRole::last, .batch = samples};
 const PlanKey evaluation{.mode = Mode::evaluate, .batch = samples};
 
-/// With blocked and plain layouts, a norm in f32, blocks that may be computed again, and a weight that is
-/// also read in f32.
+/// With blocked and plain layouts, a norm in f32, blocks that may be computed again, a weight in parts, and
+/// one that is also read in f32.
 Tensor net(Tensor x) {
   x = model::segment(x, [](Tensor y) {
     y = relu(batch_norm2d(conv2d(y, "conv1", {.out_channels = 16, .kernel = 3, .padding = 1}), "bn"));
     return max_pool2d(conv2d(y, "conv2", {.out_channels = 16, .kernel = 3, .padding = 1}));
   });
   x = model::segment(x, [](Tensor y) { return layer_norm(relu(linear(flatten(y), "fc1", 20)), "norm"); });
-  x = linear(x, "tied", 10);
   model::Graph& graph = x.graph();
+  const auto halves = split(parameter(graph, "halves.weight", {40, 20}, {.bound = 0.2F}), {24, 16}, 0);
+  const auto shifts = split(parameter(graph, "halves.bias", {40}), {24, 16}, 0);
+  x = model::concat({shared_linear(x, halves[0], shifts[0]), shared_linear(x, halves[1], shifts[1])}, 1);
+  x = linear(x, "tied", 10);
   const auto tied = std::ranges::find_if(graph.parameters(), [&](const model::Parameter& parameter) {
     return graph.value(parameter.value).name == "tied.weight";
   });
-  return add(x, reshape(split(Tensor(graph, tied->value), {1, 19}, 1)[0], {1, 10}));
+  return add(x, reshape(split(Tensor(graph, tied->value), {1, 39}, 1)[0], {1, 10}));
 }
 
 /// The passes of make_plan but for copy_parameters, with the layouts and the schedule of `like`.

@@ -1,6 +1,7 @@
 #include "runtime/performance/roofline.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/base/error.h"
 #include "kernels/classifier.h"
@@ -14,28 +15,63 @@
 namespace lockstep::runtime {
 namespace {
 
-const GpuFigures gpu{.memory = 1e12, .f32 = 1e13, .tf32 = 1e14, .half = 2e14, .nvlink = 1e11, .pcie = 1e10};
+const GpuFigures gpu{.memory = 1e12,
+                     .f32 = 1e13,
+                     .tf32 = 1e14,
+                     .half = 2e14,
+                     .nvlink = 1e11,
+                     .pcie = 1e10,
+                     .multiprocessors = 100};
 
-TEST_CASE("roofline: a kernel takes as long as the slowest of arithmetic, memory and launches") {
+TEST_CASE("roofline: behind its launch a kernel takes as long as the slower of arithmetic and memory") {
   const Efficiency& reached = efficiency_of(WorkKind::product);
   KernelWork work{.kind = WorkKind::product, .unit = MathUnit::half, .flops = 2e14, .bytes = 1e9};
-  CHECK(time_of(work, gpu).seconds == Approx(1 / reached.of_flops));
+  CHECK(time_of(work, gpu).seconds == Approx(least_kernel_seconds + 1 / reached.of_flops));
   CHECK(time_of(work, gpu).limit == Limit::flops);
   work.bytes = 4e12;
-  CHECK(time_of(work, gpu).seconds == Approx(4 / reached.of_memory));
+  CHECK(time_of(work, gpu).seconds == Approx(least_kernel_seconds + 4 / reached.of_memory));
   CHECK(time_of(work, gpu).limit == Limit::memory);
   work.launches = 1e7;
-  CHECK(time_of(work, gpu).seconds == Approx(1e7 * least_kernel_seconds));
+  CHECK(time_of(work, gpu).seconds == Approx(1e7 * least_kernel_seconds + 4 / reached.of_memory));
   CHECK(time_of(work, gpu).limit == Limit::launches);
 }
 
 TEST_CASE("roofline: units that multiply have rates of their own") {
-  KernelWork work{.kind = WorkKind::product, .unit = MathUnit::f32, .flops = 1e13};
+  KernelWork work{.kind = WorkKind::product, .unit = MathUnit::f32, .flops = 1e16};
   const double f32 = time_of(work, gpu).seconds;
   work.unit = MathUnit::tf32;
   CHECK(time_of(work, gpu).seconds == Approx(f32 / 10));
   work.unit = MathUnit::half;
   CHECK(time_of(work, gpu).seconds == Approx(f32 / 20));
+}
+
+TEST_CASE("roofline: a product of few tiles takes as few multiprocessors, the longer its sums the longer") {
+  const double whole = 1 / efficiency_of(WorkKind::product).of_flops;
+  KernelWork work{.kind = WorkKind::product, .unit = MathUnit::half, .flops = 2e14, .tiles = 8};
+  CHECK(time_of(work, gpu).seconds == Approx(whole / 0.08));
+  CHECK(time_of(work, gpu).limit == Limit::flops);
+  work.tiles = 1000;
+  CHECK(time_of(work, gpu).seconds == Approx(whole));
+}
+
+TEST_CASE("roofline: a product's tiles are those of what it writes") {
+  const auto device = kernels::make_cpu_device(1);
+  constexpr std::int64_t outputs = 300;
+  const Plan plan = make_plan(testing::classifier([](model::Tensor x) {
+                                return linear(relu(linear(flatten(x), "hidden", outputs)), "head", 10);
+                              }),
+                              {.shape = {3, 20, 20}, .num_classes = 10}, {.key = {.batch = 70}}, *device, {});
+  std::vector<double> tiles;
+  for (const PredictedStep& step : predict_steps(plan, gpu)) {
+    if (step.name.starts_with("linear")) tiles.push_back(step.work.front().tiles);
+  }
+  const auto in_tiles = [](double rows, double columns) {
+    return std::max(std::ceil(rows / f32_tile.longer) * std::ceil(columns / f32_tile.shorter),
+                    std::ceil(rows / f32_tile.shorter) * std::ceil(columns / f32_tile.longer));
+  };
+  // Forward twice, gradients of the head's weights and of its input, of the hidden layer's weights.
+  CHECK(tiles == std::vector{in_tiles(70, outputs), in_tiles(70, 10), in_tiles(10, outputs),
+                             in_tiles(70, outputs), in_tiles(outputs, 1200)});
 }
 
 TEST_CASE("roofline: each factor has a place of its own, and a source") {
