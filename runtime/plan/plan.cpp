@@ -200,7 +200,8 @@ std::size_t assign_workspace(Launches& launches, std::span<const Step> steps) {
       if (launch == nullptr || launch->kernel == nullptr) continue;
       if (launch->workspace.region != Region::workspace) continue;
       launch->workspace.first = static_cast<std::int64_t>(begin);
-      end = std::max(end, begin + whole_lines(launch->kernel->workspace_bytes()));
+      const std::size_t bytes = launch->kernel->workspace_bytes();
+      if (bytes > 0) end = std::max(end, begin + whole_lines(bytes));
     }
   }
   return end;
