@@ -21,7 +21,7 @@ __global__ void dropout(Dropout op, DropoutRows rows, std::int64_t fours, std::i
     const std::int64_t four = item % fours;
     const std::int64_t sample = state->first_sample + row * state->sample_stride;
     const PhiloxCounter words = random.block(dropout_block(sample, four));
-    std::int64_t step = 4 * four / rows.run;
+    std::int64_t step = rows.steps == 1 ? 0 : 4 * four / rows.run;
     std::int64_t in_run = 4 * four - step * rows.run;
     for (int i = 0; i < 4 && step < rows.steps; ++i) {
       const std::int64_t at = (step * rows.samples + row) * rows.run + in_run;
