@@ -74,6 +74,9 @@ TokenizerPtr open_tokenizer(const std::filesystem::path& path);
 /// The token "<|endoftext|>", which parts documents in GPT-2's vocabulary, if this one has it.
 std::optional<std::int64_t> end_of_text(const Tokenizer& tokenizer);
 
+/// The same for vocabularies of the same tokens by the same numbers, whatever files they come from.
+std::string fingerprint_of(const Tokenizer& tokenizer);
+
 void write_characters(const std::filesystem::path& path, const std::vector<std::string>& names);
 
 /// Text files as files of tokens in llm.c's format (`open_token_file`): tokens are uint16 where the

@@ -9,6 +9,10 @@
 
 namespace lockstep::data {
 
+bool has_tokenizer(const DatasetOptions& options) {
+  return !options.tokenizer.empty() && options.tokenizer != "characters";
+}
+
 Vocabulary vocabulary_of(const DatasetOptions& options, std::span<const std::string_view> texts) {
   if (!options.tokenizer.empty() && options.tokenizer != "characters")
     return {.tokenizer = open_tokenizer(options.tokenizer)};

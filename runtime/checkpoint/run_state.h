@@ -23,6 +23,7 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 inline constexpr const char* bytes_setting = "bytes of the training set";
 inline constexpr const char* classes_setting = "names of the classes";
 inline constexpr const char* tokens_setting = "names of the tokens";
+inline constexpr const char* tokenizer_setting = "tokens of the tokenizer";
 
 /// The state of a run between two steps, independent of the ranks: state.json. With the tensors it suffices
 /// to resume to the bit, since random numbers come from counters (seed, epoch, step) and not from a

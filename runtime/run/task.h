@@ -28,6 +28,7 @@ struct TrainingTask {
   std::vector<std::string> class_names{};  ///< by number, kept with the weights; may be empty
   std::vector<std::string> token_names{};  ///< the same of its tokens, where they are characters
   std::filesystem::path tokenizer{};       ///< of its text, else; config.ini keeps it; may be empty
+  std::string tokenizer_fingerprint{};     ///< data::fingerprint_of it; empty without one
   std::string note{};                      ///< on the test set, for the user; may be empty
   std::string data_fingerprint{};          ///< of the training set, which `trainer` finds out
   std::string content_digest{};            ///< the same: data::content_digest_of

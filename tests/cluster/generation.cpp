@@ -208,6 +208,10 @@ TEST_CASE("text for weights beside their tokenizer is cut by it, in training and
         1, {"predict", weights.string(), "--prompt=Lord", "--temperature=0", "--max-new-tokens=5"}));
   };
   CHECK(written(folder / "further") == written(hugging_face));
+  write_file(hugging_face / "tokenizer.json", R"(["L","o","r","d"])");
+  const Refusal refused = refusal({"predict", (folder / "further").string(), "--prompt=Lord"});
+  CHECK(refused.code == 3);
+  CHECK_THAT(refused.said, contains(hugging_face.string() + ": its tokens are not those that "));
 }
 
 TEST_CASE("predict translates what it has learned, the same on any number of ranks") {

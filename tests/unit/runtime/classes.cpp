@@ -162,6 +162,47 @@ TEST_CASE("text is cut by the tokenizer that came with the weights, unless anoth
             ", the tokenizer of these weights, is gone; give --tokenizer PATH");
 }
 
+TEST_CASE("a tokenizer of other tokens than those that the weights were trained on is refused") {
+  const tests::TemporaryFolder folder;
+  const std::string tokenizer = (folder / "tokenizer.json").string();
+  tests::write_file(tokenizer, R"(["x","a","b","c"])");
+  tests::write_file(folder / "a.txt", "cabcabcabcabcabcabca");
+  const Words words{"--model=gpt2", "--model-args=n_layer=1,n_head=1,n_embd=8,block_size=4", "--dataset=text",
+                    "--data-dir=" + (folder / "a.txt").string()};
+  Words typed = words;
+  typed.push_back("--tokenizer=" + tokenizer);
+  const TrainingTask task = make_task(parse_options(typed));
+  const std::string known = task.tokenizer_fingerprint;
+  CHECK(known.size() == 16);
+  CHECK(kept_names(task).tokenizer == known);
+  const WeightsFile weights = head_of(folder / "w.safetensors", 1, kept_names(task));
+  const auto scored = [&](const Words& asked) { open_test_set(parse_options(asked), weights, nullptr); };
+  for (Words asked : {words, typed}) {
+    CHECK_NOTHROW(scored(asked));
+    asked.push_back("--init-from=" + weights.path().string());
+    CHECK_NOTHROW(make_task(parse_options(asked)));
+  }
+
+  tests::write_file(tokenizer, R"(["x","b","a","c"])");
+  CHECK(make_task(parse_options(typed)).tokenizer_fingerprint != known);
+  const auto said = [&](const std::string& place) {
+    return place + ": its tokens are not those that " + weights.path().string() +
+           " was trained on; give the tokenizer of that training by --tokenizer PATH";
+  };
+  CHECK(tests::message_of<DataError>([&] { scored(words); }) == said(folder.path().string()));
+  CHECK(tests::message_of<DataError>([&] { scored(typed); }) == said(tokenizer));
+  Words first = words;
+  first.push_back("--init-from=" + weights.path().string());
+  CHECK(tests::message_of<DataError>([&] { make_task(parse_options(first)); }) ==
+        said(folder.path().string()));
+  // Who types one to train with means it.
+  first.push_back("--tokenizer=" + tokenizer);
+  CHECK_NOTHROW(make_task(parse_options(first)));
+  // Weights from before tell nothing.
+  head_of(folder / "w.safetensors", 1, {});
+  CHECK_NOTHROW(open_test_set(parse_options(words), WeightsFile(folder / "w.safetensors"), nullptr));
+}
+
 TEST_CASE("classes have the names that the weights know, else those of the data set") {
   const tests::TemporaryFolder folder;
   tests::write_file(folder / "a.tsv", "pos\tab\nneg\tb\n");

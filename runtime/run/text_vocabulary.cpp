@@ -1,0 +1,34 @@
+#include "runtime/run/text_vocabulary.h"
+
+#include <fmt/format.h>
+
+#include "data/text/vocabulary.h"
+#include "kernels/base/error.h"
+#include "runtime/checkpoint/saved_weights.h"
+
+namespace lockstep::runtime {
+
+void take_numbers_of_tokens(const WeightsFile& weights, const std::optional<std::filesystem::path>& config,
+                            TextUse use, const Registry& registry, data::DatasetOptions& dataset) {
+  const bool trains = use == TextUse::training;
+  const bool was_typed = !dataset.tokenizer.empty();
+  dataset.token_names = weights.token_names();
+  if (dataset.token_names.empty() && !was_typed) dataset.tokenizer = tokenizer_of(weights.path(), config);
+  // A plugin's data set may number its tokens in a way of its own.
+  if (!registry.plugin_of(EntryKind::dataset, dataset.name).empty()) return;
+  const bool may_differ = was_typed && trains;
+  if (!may_differ && data::has_tokenizer(dataset) && !weights.tokenizer_fingerprint().empty())
+    open_tokenizer_for(weights, dataset.tokenizer);
+}
+
+data::TokenizerPtr open_tokenizer_for(const WeightsFile& weights, const std::filesystem::path& path) {
+  data::TokenizerPtr tokenizer = data::open_tokenizer(path);
+  const std::string known = weights.tokenizer_fingerprint();
+  if (known.empty() || known == data::fingerprint_of(*tokenizer)) return tokenizer;
+  throw DataError(
+      fmt::format("{}: its tokens are not those that {} was trained on; give the tokenizer of that training "
+                  "by --tokenizer PATH",
+                  path.string(), weights.path().string()));
+}
+
+}  // namespace lockstep::runtime
