@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,9 +22,18 @@ void take_pretrained_config(Options& options, const std::filesystem::path& folde
 /// left out. DataError when that copy differs.
 void use_model_names(WeightsFile& file, const std::string& model);
 
+/// What is known of the tokens that a model was trained on.
+struct KnownTokens {
+  enum class Kind { numbers, characters, of_tokenizer };
+  Kind kind = Kind::numbers;
+  std::optional<std::int64_t> end_of_text{};  ///< of a tokenizer, if it has such a token
+};
+
 /// config.json beside the weights, with which from_pretrained of `transformers` loads the folder: for models
-/// that it knows. `weights`: names and shapes of the tensors in the file.
+/// that it knows. `weights`: names and shapes of the tensors in the file. The token at which generate() ends
+/// is `tokens.end_of_text`, else, but for characters, that of the config.json that --init-from has.
 void write_pretrained_config(const std::filesystem::path& folder, const Options& options,
-                             std::span<const std::pair<std::string, Shape>> weights);
+                             std::span<const std::pair<std::string, Shape>> weights,
+                             const KnownTokens& tokens);
 
 }  // namespace lockstep::runtime

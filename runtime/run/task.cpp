@@ -128,6 +128,7 @@ void take_tokenizer(const Plugins& plugins, const data::DatasetOptions& dataset,
   if (!is_built_in(plugins, dataset) || !data::has_tokenizer(dataset)) return;
   const data::TokenizerPtr tokenizer = data::open_tokenizer(dataset.tokenizer);
   task.tokenizer_fingerprint = data::fingerprint_of(*tokenizer);
+  task.end_of_text = data::end_of_text(*tokenizer);
 }
 
 KeptNames names_of(const Plugins& plugins, const data::DatasetEntry& entry,

@@ -52,6 +52,14 @@ Options resolved(Options options, const TrainingTask& task, const Session& sessi
   return options;
 }
 
+KnownTokens known_tokens(const TrainingTask& task) {
+  using Kind = KnownTokens::Kind;
+  const Kind kind = !task.tokenizer_fingerprint.empty() ? Kind::of_tokenizer
+                    : !task.token_names.empty()         ? Kind::characters
+                                                        : Kind::numbers;
+  return {.kind = kind, .end_of_text = task.end_of_text};
+}
+
 /// The ranks sum their counts in fp32, which is exact up to here.
 void require_countable(const TrainingTask& task, const Batching& batching, const comm::World& world) {
   const std::int64_t targets = task.input.num_classes > 0 ? task.input.target_shape.elements() : 1;
@@ -198,7 +206,7 @@ void Trainer::open_files() {
   const LoggedPart logged = {.step = progress_.step, .evaluates = evaluates_first()};
   files_.emplace(run_directory_.run, run_directory_.resuming ? logged : LoggedPart{});
   files_->write_config(to_ini(options_));
-  write_pretrained_config(run_directory_.run, options_, replica().weight_shapes());
+  write_pretrained_config(run_directory_.run, options_, replica().weight_shapes(), known_tokens(task_));
   console_.print(opening_line({.model = task_.model.name,
                                .parameters = plans_.full_batch().graph.parameter_elements(),
                                .world_size = session_.world.size,

@@ -124,6 +124,7 @@ TEST_CASE("predict ends a text where the model ends it, unless it is to go on") 
   const auto ended = written({});
   CHECK(ended["text"] == " King");
   CHECK(ended["tokens"] == 1);
+  CHECK_THAT(contents(folder / "run/config.json"), contains("\"eos_token_id\": 0\n"));
   CHECK(ended["stop_reason"] == "end");
   CHECK(written({"--stop=Lord"}) == ended);
   CHECK(written({"--stop=ing"})["stop_reason"] == "stop");
