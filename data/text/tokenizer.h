@@ -58,8 +58,9 @@ class Tokenizer {
 using TokenizerPtr = std::shared_ptr<const Tokenizer>;
 
 /// One token for each character, in the order of their code points. `names`: the characters as UTF-8, which
-/// is what a run keeps as the names of its classes. UsageError when one is no single character.
-TokenizerPtr make_character_tokenizer(std::span<const std::string> names);
+/// is what a run keeps as the names of its classes. UsageError when one is no single character. `advice` ends
+/// the reason of UnknownCharacter.
+TokenizerPtr make_character_tokenizer(std::span<const std::string> names, const std::string& advice = {});
 
 /// A vocabulary that was made elsewhere:
 /// - tokenizer.json of Hugging Face's tokenizers: model BPE over bytes, cut by GPT-2's or Llama 3's

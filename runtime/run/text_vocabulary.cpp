@@ -13,9 +13,21 @@ void take_numbers_of_tokens(const WeightsFile& weights, const std::optional<std:
   const bool trains = use == TextUse::training;
   const bool was_typed = !dataset.tokenizer.empty();
   dataset.token_names = weights.token_names();
-  if (dataset.token_names.empty() && !was_typed) dataset.tokenizer = tokenizer_of(weights.path(), config);
+  if (!dataset.token_names.empty()) {
+    dataset.unknown_character_advice =
+        fmt::format("; these are the characters that {} knows: leave others out of the text{}",
+                    weights.path().string(), trains ? ", or train without --init-from" : "");
+  } else if (!was_typed) {
+    dataset.tokenizer = tokenizer_of(weights.path(), config);
+  }
   // A plugin's data set may number its tokens in a way of its own.
   if (!registry.plugin_of(EntryKind::dataset, dataset.name).empty()) return;
+  if (dataset.token_names.empty() && dataset.tokenizer.empty()) {
+    throw UsageError(fmt::format(
+        "{}: no vocabulary is kept with these weights; give --tokenizer PATH, that of their training, or "
+        "--tokenizer characters if they know the text's own characters, numbered from 0",
+        weights.path().string()));
+  }
   const bool may_differ = was_typed && trains;
   if (!may_differ && data::has_tokenizer(dataset) && !weights.tokenizer_fingerprint().empty())
     open_tokenizer_for(weights, dataset.tokenizer);

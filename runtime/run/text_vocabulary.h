@@ -15,8 +15,8 @@ enum class TextUse { training, scores };
 
 /// Tokens of text keep the numbers that weights know them by: those of the characters that are kept with
 /// these, else of the tokenizer that came with them (`tokenizer_of`, to which `config` belongs), unless
-/// another was typed. DataError where the tokenizer is not that of their training, which only one that is
-/// typed for training may be.
+/// another was typed. UsageError where nothing tells these numbers; DataError where the tokenizer is not that
+/// of their training, which only one that is typed for training may be.
 void take_numbers_of_tokens(const WeightsFile& weights, const std::optional<std::filesystem::path>& config,
                             TextUse use, const Registry& registry, data::DatasetOptions& dataset);
 

@@ -190,7 +190,8 @@ void Trainer::set_up_parameters() {
     const model::Graph forward = model::build_forward(task_.model, task_.input, 1);
     const KnownParts parts{.head = model::head_parameters(forward),
                            .of_tokens = model::token_parameters(forward),
-                           .classes = task_.class_names};
+                           .classes = task_.class_names,
+                           .of_text = known_tokens(task_).kind != KnownTokens::Kind::numbers};
     for (const std::string& line : start_from(weights, file, parts, options_.seed)) console_.print(line);
   }
   reading.reset();
