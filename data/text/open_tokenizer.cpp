@@ -237,6 +237,7 @@ TokenizerPtr read_json(const fs::path& path) {
 }  // namespace
 
 TokenizerPtr open_tokenizer(const fs::path& path) {
+  if (!fs::exists(status_at(path))) fail(path, "is no file or folder; say where it lies by --tokenizer PATH");
   if (!fs::is_directory(status_at(path))) return read_json(path);
   const fs::path inside = path / "tokenizer.json";
   return fs::exists(status_at(inside)) ? read_json(inside) : read_folder(path);

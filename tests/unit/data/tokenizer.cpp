@@ -161,6 +161,8 @@ TEST_CASE("GPT-2's vocab.json and merges.txt are the same tokenizer") {
   const std::vector<std::string> letters{"a", "b"}, others{"b", "a"};
   CHECK(fingerprint_of(*make_character_tokenizer(letters)) !=
         fingerprint_of(*make_character_tokenizer(others)));
+  CHECK(message_of<DataError>([&] { open_tokenizer(folder / "moved"); }) ==
+        (folder / "moved").string() + ": is no file or folder; say where it lies by --tokenizer PATH");
   for (const TokenizerPtr& tokenizer : {whole, parts}) {
     const auto end = end_of_text(*tokenizer);
     REQUIRE(end);
