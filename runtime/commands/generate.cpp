@@ -81,7 +81,8 @@ Windows windows_of(const Options& options) {
   model::InputSpec wanted = wanted_input(options);
   std::string_view limit = "its block_size";
   if (wanted.shape.rank() == 1 && options.seq_len > 0) {
-    const bool learned = options.seq_len < wanted.shape[0] || translates(options);
+    // One that is longer than what the model knows it refuses itself.
+    const bool learned = options.seq_len != wanted.shape[0] || translates(options);
     if (learned && wanted.target_shape == wanted.shape) wanted.target_shape = {options.seq_len};
     if (learned) wanted.shape = {options.seq_len};
     if (learned) limit = "--seq-len, that of its training unless given";

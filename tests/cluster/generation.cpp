@@ -280,6 +280,7 @@ TEST_CASE("what no text can be written for is said in one line, with 2") {
   expect({"--prompt=t", "--top-k=-1"}, "--top-k: -1 is not in the range");
   expect({"--prompt=t", "--max-new-tokens=0"}, "--max-new-tokens: 0 is not in the range");
   expect({"--prompt=t", "--model=mlp", "--model-args="}, "model mlp gives no next token");
+  expect({"--prompt=t", "--seq-len=48"}, "sequences of 48 tokens are longer than block_size=24");
   expect({"--prompt=t", "--beam=0"}, "--beam: 0 is not in the range");
   expect({"--prompt=t", "--beam=2"}, "--beam is for translations");
   expect({"--prompt=t", "--prompt=a\xff"}, "prompt 'a...': offset 1: byte 0xff is no UTF-8");
