@@ -69,9 +69,10 @@ Settings machine_of(const kernels::Device& device, std::string_view backend, con
 int ranks_in(const Settings& settings);
 
 /// UsageError names each setting that differs, with the checkpoint's value and this run's. The number of
-/// ranks may, and then the batch of each, too.
+/// ranks may, and then the batch of each, too. `asked_for`: --resume named it, not its RUN's newest was
+/// taken.
 void require_same_settings(const std::filesystem::path& checkpoint, const Settings& saved,
-                           const Settings& now);
+                           const Settings& now, bool asked_for = false);
 
 /// The settings that differ, as "--lr 0.1 (now 0.2)"; empty if none does.
 std::string differences(const Settings& saved, const Settings& now);

@@ -139,7 +139,8 @@ void Trainer::find_checkpoint() {
   require_unused(communicator, run_directory_, activity);
   resumed_ = find_resume_point(communicator, run_directory_, activity);
   if (!resumed_) return;
-  require_same_settings(resumed_->folder, resumed_->state.settings, settings_);
+  require_same_settings(resumed_->folder, resumed_->state.settings, settings_,
+                        names_a_path(run_directory_.resume));
   progress_ = TrainingProgress::of(resumed_->state);
   if (ranks_in(resumed_->state.settings) != session_.world.size) progress_.deal_rest();
   resume_batching(batching_, options_, sampler_for(options_, session_.world, task_.train_set->size()),

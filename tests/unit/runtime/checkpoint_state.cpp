@@ -106,7 +106,7 @@ TEST_CASE("a checkpoint of another format is refused by name, not passed over an
     CHECK(message ==
           (directory.path_of(3) / "state.json").string() +
               ": was written by Lockstep 0.1.0 in format 1; this version reads format 3: go on with "
-              "that version, or begin anew in another --run-dir");
+              "that version, or begin anew in another --run-dir without --resume PATH");
   }
   add(directory, 4);
   const auto point =
