@@ -120,7 +120,7 @@ void set_ends(Json& config, std::int64_t vocab_size, const KnownTokens& tokens, 
 
 }  // namespace
 
-void take_pretrained_config(Options& options, const fs::path& folder) {
+void take_pretrained_config(Options& options, const fs::path& folder, ModelUse use) {
   const fs::path file = folder / "config.json";
   std::error_code ignored;
   const bool wanted = options.model.empty() || is_gpt2(options.model);
@@ -141,7 +141,7 @@ void take_pretrained_config(Options& options, const fs::path& folder) {
           fmt::format("{}: {} is {}, no number from 1 on", file.string(), key, config[key].dump()));
     set_argument(options, argument, fmt::format("{}", value), file);
   }
-  set_dropout(options, config, file);
+  if (use == ModelUse::training) set_dropout(options, config, file);
 }
 
 void use_model_names(WeightsFile& file, const std::string& model) {

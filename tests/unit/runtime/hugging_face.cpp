@@ -29,8 +29,8 @@ class Folder {
   tests::TemporaryFolder folder_;
 };
 
-Options taken(const std::string& config, Options options = {}) {
-  take_pretrained_config(options, Folder(config).path());
+Options taken(const std::string& config, Options options = {}, ModelUse use = ModelUse::training) {
+  take_pretrained_config(options, Folder(config).path(), use);
   return options;
 }
 
@@ -72,6 +72,9 @@ TEST_CASE("what else config.json may say of a model is refused by name") {
   CHECK(contains(refusal(R"({"model_type": "gpt2", "tie_word_embeddings": false})"), "tie_word_embeddings"));
   CHECK(
       contains(refusal(R"({"model_type": "gpt2", "attn_pdrop": 0.3})"), "attn_pdrop and resid_pdrop differ"));
+  // Where nothing is dropped, two probabilities are none too many.
+  CHECK_FALSE(taken(R"({"model_type": "gpt2", "attn_pdrop": 0.3})", {}, ModelUse::inference)
+                  .model_args.contains("dropout"));
   CHECK(contains(refusal("{"), "is no configuration of a model"));
   CHECK(contains(refusal(R"({"model_type": "gpt2", "n_layer": "12"})"), "n_layer"));
   const auto contradiction = message_of<UsageError>([] {
@@ -87,7 +90,7 @@ TEST_CASE("a folder without a configuration of a model, and other models, are le
   mlp.model = "mlp";
   CHECK(taken(R"({"model_type": "gpt2", "n_layer": 3})", mlp).model_args.empty());
   Options none;
-  take_pretrained_config(none, "/no/such/folder");
+  take_pretrained_config(none, "/no/such/folder", ModelUse::training);
   CHECK(none.model.empty());
 }
 
@@ -129,7 +132,7 @@ TEST_CASE("config.json of ours is read back") {
                                                            {"transformer.h.0.attn.c_attn.weight", {32, 96}}};
   write_pretrained_config(folder.path(), with_args({{"n_head", "4"}, {"dropout", "0.25"}}), weights, {});
   Options options;
-  take_pretrained_config(options, folder.path());
+  take_pretrained_config(options, folder.path(), ModelUse::training);
   CHECK(options.model_args == model::ModelArgs{{"n_layer", "1"},
                                                {"n_head", "4"},
                                                {"n_embd", "32"},
@@ -139,7 +142,7 @@ TEST_CASE("config.json of ours is read back") {
   // Below the least normal number, which is read as 0 where such numbers are flushed: std::stod would throw.
   write_pretrained_config(folder.path(), with_args({{"dropout", "1e-310"}}), weights, {});
   Options least;
-  take_pretrained_config(least, folder.path());
+  take_pretrained_config(least, folder.path(), ModelUse::training);
   CHECK_THAT(least.model_args.at("dropout"), Catch::Equals("1e-310") || Catch::Equals("0"));
 }
 
