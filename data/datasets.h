@@ -51,6 +51,7 @@ struct DatasetOptions {
   std::vector<std::string> class_names{};  ///< of labelled text and of folders of pictures, as weights know
                                            ///< them; empty: the data's own
   std::vector<std::string> token_names{};  ///< the same of characters of text
+  std::string unknown_character_advice{};  ///< the end of the error on a character that is none of these
   std::shared_ptr<OpenedTexts> texts{};    ///< text: shared by calls with copies of these options
 };
 

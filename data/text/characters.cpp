@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,7 +21,8 @@ constexpr std::size_t characters_between_advances = 1 << 16;
 /// Ids by code point, in pages of 256, of which most texts use a few.
 class CharacterTokenizer final : public Tokenizer {
  public:
-  explicit CharacterTokenizer(std::span<const std::string> names) : names_(names.begin(), names.end()) {
+  CharacterTokenizer(std::span<const std::string> names, std::string advice)
+      : names_(names.begin(), names.end()), advice_(std::move(advice)) {
     pages_.emplace_back().fill(no_id);
     page_of_.fill(0);
     for (std::size_t id = 0; id < names_.size(); ++id) {
@@ -48,8 +50,9 @@ class CharacterTokenizer final : public Tokenizer {
             at, fmt::format("byte 0x{:02x} is no UTF-8", static_cast<unsigned char>(text[at])));
       const std::uint32_t id = pages_[page_of_[point.value / page_size]][point.value % page_size];
       if (id == no_id) {
-        throw UnknownCharacter(at, fmt::format("U+{:04X} is no character of the {} that the vocabulary has",
-                                               static_cast<std::uint32_t>(point.value), names_.size()));
+        throw UnknownCharacter(at,
+                               fmt::format("U+{:04X} is no character of the {} that the vocabulary has{}",
+                                           static_cast<std::uint32_t>(point.value), names_.size(), advice_));
       }
       ids.push_back(id);
       at += point.length;
@@ -63,14 +66,15 @@ class CharacterTokenizer final : public Tokenizer {
 
  private:
   std::vector<std::string> names_;
+  std::string advice_;
   std::array<std::uint16_t, code_points / page_size> page_of_;
   std::vector<std::array<std::uint32_t, page_size>> pages_;
 };
 
 }  // namespace
 
-TokenizerPtr make_character_tokenizer(std::span<const std::string> names) {
-  return std::make_shared<CharacterTokenizer>(names);
+TokenizerPtr make_character_tokenizer(std::span<const std::string> names, const std::string& advice) {
+  return std::make_shared<CharacterTokenizer>(names, advice);
 }
 
 CharacterSet::CharacterSet() : seen_(code_points) {}

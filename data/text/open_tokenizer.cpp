@@ -9,6 +9,7 @@
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/file_status.h"
+#include "kernels/base/hash.h"
 #include "kernels/base/json.h"
 
 namespace lockstep::data {
@@ -236,6 +237,7 @@ TokenizerPtr read_json(const fs::path& path) {
 }  // namespace
 
 TokenizerPtr open_tokenizer(const fs::path& path) {
+  if (!fs::exists(status_at(path))) fail(path, "is no file or folder; say where it lies by --tokenizer PATH");
   if (!fs::is_directory(status_at(path))) return read_json(path);
   const fs::path inside = path / "tokenizer.json";
   return fs::exists(status_at(inside)) ? read_json(inside) : read_folder(path);
@@ -246,6 +248,15 @@ std::optional<std::int64_t> end_of_text(const Tokenizer& tokenizer) {
     if (tokenizer.bytes_of(id) == end_of_text_token) return id;
   }
   return std::nullopt;
+}
+
+std::string fingerprint_of(const Tokenizer& tokenizer) {
+  Sha256 hash;
+  for (std::int64_t id = 0; id < tokenizer.size(); ++id) {
+    const std::string_view bytes = tokenizer.bytes_of(id);
+    hash.update(fmt::format("{} {}", bytes.size(), bytes));
+  }
+  return hash.hex().substr(0, 16);
 }
 
 void write_characters(const fs::path& path, const std::vector<std::string>& names) {

@@ -58,8 +58,9 @@ class Tokenizer {
 using TokenizerPtr = std::shared_ptr<const Tokenizer>;
 
 /// One token for each character, in the order of their code points. `names`: the characters as UTF-8, which
-/// is what a run keeps as the names of its classes. UsageError when one is no single character.
-TokenizerPtr make_character_tokenizer(std::span<const std::string> names);
+/// is what a run keeps as the names of its classes. UsageError when one is no single character. `advice` ends
+/// the reason of UnknownCharacter.
+TokenizerPtr make_character_tokenizer(std::span<const std::string> names, const std::string& advice = {});
 
 /// A vocabulary that was made elsewhere:
 /// - tokenizer.json of Hugging Face's tokenizers: model BPE over bytes, cut by GPT-2's or Llama 3's
@@ -73,6 +74,9 @@ TokenizerPtr open_tokenizer(const std::filesystem::path& path);
 
 /// The token "<|endoftext|>", which parts documents in GPT-2's vocabulary, if this one has it.
 std::optional<std::int64_t> end_of_text(const Tokenizer& tokenizer);
+
+/// The same for vocabularies of the same tokens by the same numbers, whatever files they come from.
+std::string fingerprint_of(const Tokenizer& tokenizer);
 
 void write_characters(const std::filesystem::path& path, const std::vector<std::string>& names);
 

@@ -9,11 +9,16 @@
 
 namespace lockstep::data {
 
+bool has_tokenizer(const DatasetOptions& options) {
+  return !options.tokenizer.empty() && options.tokenizer != "characters";
+}
+
 Vocabulary vocabulary_of(const DatasetOptions& options, std::span<const std::string_view> texts) {
-  if (!options.tokenizer.empty() && options.tokenizer != "characters")
-    return {.tokenizer = open_tokenizer(options.tokenizer)};
-  if (!options.token_names.empty())
-    return {.tokenizer = make_character_tokenizer(options.token_names), .names = options.token_names};
+  if (has_tokenizer(options)) return {.tokenizer = open_tokenizer(options.tokenizer)};
+  if (!options.token_names.empty()) {
+    return {.tokenizer = make_character_tokenizer(options.token_names, options.unknown_character_advice),
+            .names = options.token_names};
+  }
   CharacterSet characters;
   for (const std::string_view text : texts) characters.add(text);
   Vocabulary vocabulary{.tokenizer = nullptr, .names = characters.names()};

@@ -54,6 +54,9 @@ struct Vocabulary {
   std::vector<std::string> names{};  ///< of its tokens, where they are characters of the data
 };
 
+/// Whether the tokens of text are those of a tokenizer's file, not characters.
+bool has_tokenizer(const DatasetOptions& options);
+
 /// That of --tokenizer PATH, else ("characters") the characters that weights know, if the options tell them,
 /// else those of `texts`.
 Vocabulary vocabulary_of(const DatasetOptions& options, std::span<const std::string_view> texts);

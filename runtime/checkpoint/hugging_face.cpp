@@ -12,6 +12,8 @@
 #include "kernels/base/json.h"
 #include "kernels/base/number.h"
 #include "kernels/base/typed_words.h"
+#include "runtime/checkpoint/run_directory.h"
+#include "runtime/checkpoint/saved_weights.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -84,9 +86,41 @@ bool is_gpt2(const std::string& model) {
   return folded(model) == gpt2;
 }
 
+/// config.json of the model that --init-from names, in the folder of its weights or of their run; null for
+/// none.
+Json first_config(const Options& options) {
+  const fs::path named = first_weights(options);
+  if (named.empty()) return nullptr;
+  std::error_code ignored;
+  const fs::path folder =
+      fs::is_directory(named, ignored) ? run_of(named).value_or(named) : named.parent_path();
+  const fs::path file = folder / "config.json";
+  if (!fs::exists(file, ignored)) return nullptr;
+  const Json config = Json::parse_or_null(whole_text(file));
+  return config["model_type"].get_or<std::string>("") == gpt2 ? config : Json(nullptr);
+}
+
+/// Keys of config.json that say where a text begins and ends; `first` is that of --init-from.
+void set_ends(Json& config, std::int64_t vocab_size, const KnownTokens& tokens, const Json& first) {
+  using Kind = KnownTokens::Kind;
+  // transformers' own where a key is missing, and the size that GPT-2's vocabulary is padded to
+  constexpr std::int64_t gpt2_end_of_text = 50256, most_of_gpt2 = 50304;
+  const bool may_be_gpt2s = vocab_size > gpt2_end_of_text && vocab_size <= most_of_gpt2;
+  for (const char* key : {"bos_token_id", "eos_token_id"}) {
+    const bool from_first = tokens.kind != Kind::characters && !first.is_null();
+    if (tokens.end_of_text) {
+      config[key] = *tokens.end_of_text;
+    } else if (from_first && first.contains(key)) {
+      config[key] = first[key];
+    } else if (!may_be_gpt2s || (tokens.kind != Kind::numbers && !from_first)) {
+      config[key] = nullptr;
+    }
+  }
+}
+
 }  // namespace
 
-void take_pretrained_config(Options& options, const fs::path& folder) {
+void take_pretrained_config(Options& options, const fs::path& folder, ModelUse use) {
   const fs::path file = folder / "config.json";
   std::error_code ignored;
   const bool wanted = options.model.empty() || is_gpt2(options.model);
@@ -107,7 +141,7 @@ void take_pretrained_config(Options& options, const fs::path& folder) {
           fmt::format("{}: {} is {}, no number from 1 on", file.string(), key, config[key].dump()));
     set_argument(options, argument, fmt::format("{}", value), file);
   }
-  set_dropout(options, config, file);
+  if (use == ModelUse::training) set_dropout(options, config, file);
 }
 
 void use_model_names(WeightsFile& file, const std::string& model) {
@@ -135,7 +169,8 @@ void use_model_names(WeightsFile& file, const std::string& model) {
 }
 
 void write_pretrained_config(const fs::path& folder, const Options& options,
-                             std::span<const std::pair<std::string, Shape>> weights) {
+                             std::span<const std::pair<std::string, Shape>> weights,
+                             const KnownTokens& tokens) {
   if (!is_gpt2(options.model)) return;
   const auto shape_of = [&](const std::string& name) {
     const auto found = std::ranges::find(weights, name, &std::pair<std::string, Shape>::first);
@@ -163,11 +198,7 @@ void write_pretrained_config(const fs::path& folder, const Options& options,
               {"embd_pdrop", dropped},
               {"attn_pdrop", dropped},
               {"tie_word_embeddings", true}};
-  constexpr std::int64_t end_of_text = 50256;  // transformers' own, where nothing else is said
-  if (table[0] <= end_of_text) {
-    config["bos_token_id"] = nullptr;
-    config["eos_token_id"] = nullptr;
-  }
+  set_ends(config, table[0], tokens, first_config(options));
   write_file_atomically(folder / "config.json", config.dump(2) + "\n");
 }
 

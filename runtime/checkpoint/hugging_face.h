@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -10,19 +12,31 @@
 
 namespace lockstep::runtime {
 
+/// What a model is taken for: its dropouts act in training alone.
+enum class ModelUse { training, inference };
+
 /// Where `folder` is one that Hugging Face's save_pretrained wrote (config.json tells a model_type that we
 /// know): sets the options' model and its arguments as config.json says. Does nothing elsewhere. DataError
 /// names what of it our model does not compute, UsageError an argument that was typed otherwise.
-void take_pretrained_config(Options& options, const std::filesystem::path& folder);
+void take_pretrained_config(Options& options, const std::filesystem::path& folder, ModelUse use);
 
 /// The names that `model` has for the tensors of such a folder: those of files without the prefix of the
 /// language model get it, the mask that old files hold as a buffer and a second copy of a tied weight are
 /// left out. DataError when that copy differs.
 void use_model_names(WeightsFile& file, const std::string& model);
 
+/// What is known of the tokens that a model was trained on.
+struct KnownTokens {
+  enum class Kind { numbers, characters, of_tokenizer };
+  Kind kind = Kind::numbers;
+  std::optional<std::int64_t> end_of_text{};  ///< of a tokenizer, if it has such a token
+};
+
 /// config.json beside the weights, with which from_pretrained of `transformers` loads the folder: for models
-/// that it knows. `weights`: names and shapes of the tensors in the file.
+/// that it knows. `weights`: names and shapes of the tensors in the file. The token at which generate() ends
+/// is `tokens.end_of_text`, else, but for characters, that of the config.json that --init-from has.
 void write_pretrained_config(const std::filesystem::path& folder, const Options& options,
-                             std::span<const std::pair<std::string, Shape>> weights);
+                             std::span<const std::pair<std::string, Shape>> weights,
+                             const KnownTokens& tokens);
 
 }  // namespace lockstep::runtime

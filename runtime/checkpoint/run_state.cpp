@@ -58,7 +58,8 @@ bool names_a_place(const std::string& setting) {
 }
 
 bool may_lack(const std::string& setting) {
-  return setting == bytes_setting || setting == classes_setting || setting == tokens_setting;
+  return setting == bytes_setting || setting == classes_setting || setting == tokens_setting ||
+         setting == tokenizer_setting;
 }
 
 /// A rate that ends at the last step depends on which that is.
@@ -119,7 +120,7 @@ RunState read_run_state(const std::filesystem::path& path) {
     if (json.at("format") != format) {
       throw FormatError(fmt::format(
           "{}: was written by Lockstep {} in format {}; this version reads format {}: go on with that "
-          "version, or begin anew in another --run-dir",
+          "version, or begin anew in another --run-dir without --resume PATH",
           path.string(), json.at("version").get<std::string>(), json.at("format").dump(), format));
     }
     return {.step = count_in(json, "step"),
@@ -194,7 +195,7 @@ int ranks_in(const Settings& settings) {
 }
 
 void require_same_settings(const std::filesystem::path& checkpoint, const Settings& saved,
-                           const Settings& now) {
+                           const Settings& now, bool asked_for) {
   const bool same_ranks = ranks_in(saved) == ranks_in(now);
   const auto compared = [same_ranks](Settings settings) {
     std::erase_if(settings, [same_ranks](const auto& setting) {
@@ -206,8 +207,9 @@ void require_same_settings(const std::filesystem::path& checkpoint, const Settin
   const std::string text = differences(compared(saved), compared(now));
   if (text.empty()) return;
   throw UsageError(
-      fmt::format("{} was made with {}: give the same to go on, or another --run-dir to begin anew",
-                  checkpoint.string(), text));
+      fmt::format("{} was made with {}: give the same to go on, or {}", checkpoint.string(), text,
+                  asked_for ? "--init-from in the place of --resume to begin anew from its weights"
+                            : "another --run-dir to begin anew"));
 }
 
 }  // namespace lockstep::runtime

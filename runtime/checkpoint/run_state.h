@@ -23,6 +23,7 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 inline constexpr const char* bytes_setting = "bytes of the training set";
 inline constexpr const char* classes_setting = "names of the classes";
 inline constexpr const char* tokens_setting = "names of the tokens";
+inline constexpr const char* tokenizer_setting = "tokens of the tokenizer";
 
 /// The state of a run between two steps, independent of the ranks: state.json. With the tensors it suffices
 /// to resume to the bit, since random numbers come from counters (seed, epoch, step) and not from a
@@ -68,9 +69,10 @@ Settings machine_of(const kernels::Device& device, std::string_view backend, con
 int ranks_in(const Settings& settings);
 
 /// UsageError names each setting that differs, with the checkpoint's value and this run's. The number of
-/// ranks may, and then the batch of each, too.
+/// ranks may, and then the batch of each, too. `asked_for`: --resume named it, not its RUN's newest was
+/// taken.
 void require_same_settings(const std::filesystem::path& checkpoint, const Settings& saved,
-                           const Settings& now);
+                           const Settings& now, bool asked_for = false);
 
 /// The settings that differ, as "--lr 0.1 (now 0.2)"; empty if none does.
 std::string differences(const Settings& saved, const Settings& now);

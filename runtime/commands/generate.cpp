@@ -20,6 +20,7 @@
 #include "runtime/run/kept_plans.h"
 #include "runtime/run/rank_agreement.h"
 #include "runtime/run/run_plans.h"
+#include "runtime/run/text_vocabulary.h"
 #include "runtime/weights/parameter_io.h"
 
 namespace lockstep::runtime {
@@ -32,10 +33,10 @@ constexpr int tokens_of_a_turn = 16;
 /// or one beside these; else the data set has it.
 data::TokenizerPtr tokenizer_for(const Options& options, const WeightsFile& weights) {
   const bool by_characters = options.tokenizer == "characters";
-  if (!options.tokenizer.empty() && !by_characters) return data::open_tokenizer(options.tokenizer);
+  if (!options.tokenizer.empty() && !by_characters) return open_tokenizer_for(weights, options.tokenizer);
   std::vector<std::string> names = weights.token_names();
   const std::filesystem::path beside = tokenizer_of(weights.path());
-  if (names.empty() && !by_characters && !beside.empty()) return data::open_tokenizer(beside);
+  if (names.empty() && !by_characters && !beside.empty()) return open_tokenizer_for(weights, beside);
   if (names.empty()) names = names_of_data(options).tokens;
   if (!names.empty()) return data::make_character_tokenizer(names);
   throw UsageError(fmt::format(
@@ -80,7 +81,8 @@ Windows windows_of(const Options& options) {
   model::InputSpec wanted = wanted_input(options);
   std::string_view limit = "its block_size";
   if (wanted.shape.rank() == 1 && options.seq_len > 0) {
-    const bool learned = options.seq_len < wanted.shape[0] || translates(options);
+    // One that is longer than what the model knows it refuses itself.
+    const bool learned = options.seq_len != wanted.shape[0] || translates(options);
     if (learned && wanted.target_shape == wanted.shape) wanted.target_shape = {options.seq_len};
     if (learned) wanted.shape = {options.seq_len};
     if (learned) limit = "--seq-len, that of its training unless given";

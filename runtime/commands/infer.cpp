@@ -49,7 +49,7 @@ Request read_request(const std::vector<std::string>& arguments, std::string_view
         fmt::format("trainer {} WEIGHTS [options]: name a run, a checkpoint, or a file of weights", command));
   }
   Options& options = request.told.options;
-  if (!request.saved.config) take_pretrained_config(options, request.saved.weights);
+  if (!request.saved.config) take_pretrained_config(options, request.saved.weights, ModelUse::inference);
   if (options.model.empty()) {
     throw UsageError(fmt::format("{}: no config.ini tells the model of these weights; give --model NAME",
                                  request.saved.weights.string()));

@@ -21,7 +21,7 @@ int plan_command(const std::vector<std::string>& given) {
   Options options = parse_options(arguments, scaling.gpu.empty() ? "" : "synthetic");
   require_read_by_optimizer(options);
   require_none_of_predict(options);
-  take_pretrained_config(options, options.init_from);
+  take_pretrained_config(options, options.init_from, ModelUse::training);
   if (!scaling.gpu.empty()) return print_plan_for_gpu(options, scaling), 0;
   if (scaling.ranks > 0) return print_scaling(options, scaling), 0;
   TrainingTask task = make_task_without_data(options);

@@ -60,7 +60,7 @@ int train(const std::vector<std::string>& arguments, const std::function<OpenTas
   Options options = parse_options(arguments);
   require_read_by_optimizer(options);
   require_none_of_predict(options);
-  take_pretrained_config(options, first_weights(options));
+  take_pretrained_config(options, first_weights(options), ModelUse::training);
   StopRequest stop_request;
   const OpenTask open = prepare(options);
   Session session = open_session(options);

@@ -25,6 +25,12 @@ constexpr std::string_view chooses_cpu = "choose the device by --device cpu";
 constexpr std::string_view chooses_gpu = "choose the device by --device cuda";
 constexpr std::string_view synthetic_data = "choose random data by --dataset synthetic";
 constexpr std::string_view hidden_units = "it is an argument of the model: --model-args hidden=N";
+constexpr std::string_view dropped = "it is an argument of the model: --model-args dropout=P";
+constexpr std::string_view no_best =
+    "no run ends early or picks its best: log.jsonl has each evaluation, --keep 0 keeps all checkpoints, "
+    "--ema 0.999 averages weights";
+constexpr std::string_view own_log =
+    "every run writes log.jsonl in its folder, and no other log; leave it out";
 constexpr std::string_view augments =
     "say what is done to pictures, and normalise them as --eval-transform does: --transform "
     "pad-crop=4,flip,normalise=cifar10; `trainer datasets` shows the defaults";
@@ -65,6 +71,9 @@ constexpr std::array options{
     FieldWord{"vocab", "vocab-size"},
     FieldWord{"vocabulary-size", "vocab-size"},
     FieldWord{"block-size", "", "it is an argument of the model: --model-args block_size=N"},
+    FieldWord{"n-layer", "", "it is an argument of the model: --model-args n_layer=N"},
+    FieldWord{"dropout", "", dropped},
+    FieldWord{"val-split", "", "no share is split off: `trainer datasets` says which files are evaluated"},
     FieldWord{"batch", "batch-size"},
     FieldWord{"-b", "batch-size"},
     FieldWord{"train-batch-size", "batch-size"},
@@ -106,6 +115,9 @@ constexpr std::array options{
     FieldWord{"adam-beta1", "", both_betas},
     FieldWord{"adam-beta2", "", both_betas},
     FieldWord{"smoothing", "label-smoothing"},
+    FieldWord{"label-smoothing-factor", "label-smoothing"},
+    FieldWord{"early-stopping", "", no_best},
+    FieldWord{"patience", "", no_best},
     FieldWord{"ema-decay", "ema"},
     FieldWord{"model-ema", "", ema_decay},
     FieldWord{"use-ema", "", ema_decay},
@@ -128,6 +140,7 @@ constexpr std::array options{
     FieldWord{"num-warmup-steps", "warmup-steps"},
     FieldWord{"warmup-iters", "warmup-steps"},
     FieldWord{"warmup-epochs", "", warmup_in_steps},
+    FieldWord{"warmup-ratio", "", warmup_in_steps},
     FieldWord{"accum-steps", "accumulate-steps"},
     FieldWord{"accumulation-steps", "accumulate-steps"},
     FieldWord{"grad-accum-steps", "accumulate-steps"},
@@ -187,6 +200,10 @@ constexpr std::array options{
     FieldWord{"save-every", "", in_steps},
     FieldWord{"save-interval", "", in_steps},
     FieldWord{"checkpoint-interval", "", in_steps},
+    FieldWord{"save-best", "", no_best},
+    FieldWord{"load-best-model-at-end", "", no_best},
+    FieldWord{"tensorboard", "", own_log},
+    FieldWord{"report-to", "", own_log},
     FieldWord{"resume-from", "resume"},
     FieldWord{"resume-from-checkpoint", "resume"},
     FieldWord{"log-interval", "log-every"},
@@ -199,6 +216,8 @@ constexpr std::array options{
     FieldWord{"evaluate", "", evaluates},
     FieldWord{"eval-only", "", evaluates},
     FieldWord{"-e", "", evaluates},
+    FieldWord{"num-beams", "beam"},
+    FieldWord{"do-sample", "", "done unless you say --temperature 0; leave it out"},
     FieldWord{"dry-run", "", "`trainer plan` shows the step and its memory without running it"},
 };
 

@@ -57,7 +57,8 @@ void require_same_data(comm::Communicator& communicator, const TrainingTask& tas
 Settings digests_of(const TrainingTask& task) {
   return {{bytes_setting, task.content_digest},
           {classes_setting, digest_of(task.class_names)},
-          {tokens_setting, digest_of(task.token_names)}};
+          {tokens_setting, digest_of(task.token_names)},
+          {tokenizer_setting, task.tokenizer_fingerprint}};
 }
 
 void require_equal_settings(comm::Communicator& communicator, const Settings& settings) {

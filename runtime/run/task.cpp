@@ -14,6 +14,7 @@
 #include "runtime/plugin/entries.h"
 #include "runtime/plugin/load_plugins.h"
 #include "runtime/run/task_agreement.h"
+#include "runtime/run/text_vocabulary.h"
 #include "runtime/weights/weights_file.h"
 
 namespace lockstep::runtime {
@@ -55,11 +56,15 @@ data::DatasetOptions dataset_options(const Options& options, const model::InputS
           .texts = std::make_shared<data::OpenedTexts>()};
 }
 
+bool is_built_in(const Plugins& plugins, const data::DatasetOptions& dataset) {
+  return plugins.registry.plugin_of(EntryKind::dataset, dataset.name).empty();
+}
+
 /// What a plugin's data set does with its pictures where nothing else is asked for: when options were read,
 /// only those of built-in sets were known.
-void take_transforms(const Registry& registry, data::DatasetOptions& dataset) {
-  if (registry.plugin_of(EntryKind::dataset, dataset.name).empty()) return;
-  const auto& own = data::find_dataset(registry.datasets(), dataset.name).transforms;
+void take_transforms(const Plugins& plugins, data::DatasetOptions& dataset) {
+  if (is_built_in(plugins, dataset)) return;
+  const auto& own = data::find_dataset(plugins.registry.datasets(), dataset.name).transforms;
   if (own && dataset.transform.empty()) dataset.transform = own->train;
   if (own && dataset.eval_transform.empty()) dataset.eval_transform = own->eval;
 }
@@ -104,26 +109,26 @@ data::DatasetOptions resolved_dataset(const Options& options, const Plugins& plu
   require_known_kind(options, wants, entry);
   data::DatasetOptions dataset =
       dataset_options(options, wants, states_of(plugins.registry, entry, options.model_args));
-  take_transforms(plugins.registry, dataset);
+  take_transforms(plugins, dataset);
   return dataset;
 }
 
-/// Tokens of text keep the numbers that weights know them by: those of the characters that are kept with
-/// these, else of the tokenizer that came with them (`tokenizer_of`), unless another was typed.
-void take_numbers_of_tokens(const WeightsFile& weights, const std::optional<std::filesystem::path>& config,
-                            data::DatasetOptions& dataset) {
-  dataset.token_names = weights.token_names();
-  if (dataset.token_names.empty() && dataset.tokenizer.empty())
-    dataset.tokenizer = tokenizer_of(weights.path(), config);
-}
-
 /// Those of --init-from; a run that goes on without that file has them in its checkpoints and config.ini.
-void take_first_numbers_of_tokens(const Options& options, const data::DatasetEntry& entry,
-                                  data::DatasetOptions& dataset) {
+void take_first_numbers_of_tokens(const Options& options, const Registry& registry,
+                                  const data::DatasetEntry& entry, data::DatasetOptions& dataset) {
   const std::filesystem::path named = first_weights(options);
   if (entry.token_names == nullptr || named.empty()) return;
   const SavedWeights saved = find_saved_weights(named);
-  take_numbers_of_tokens(WeightsFile(saved.weights), saved.config, dataset);
+  take_numbers_of_tokens(WeightsFile(saved.weights), saved.config, TextUse::training, registry, dataset);
+}
+
+/// What is kept of the tokenizer; a plugin's data set may have one that we do not read.
+void take_tokenizer(const Plugins& plugins, const data::DatasetOptions& dataset, TrainingTask& task) {
+  task.tokenizer = dataset.tokenizer;
+  if (!is_built_in(plugins, dataset) || !data::has_tokenizer(dataset)) return;
+  const data::TokenizerPtr tokenizer = data::open_tokenizer(dataset.tokenizer);
+  task.tokenizer_fingerprint = data::fingerprint_of(*tokenizer);
+  task.end_of_text = data::end_of_text(*tokenizer);
 }
 
 KeptNames names_of(const Plugins& plugins, const data::DatasetEntry& entry,
@@ -161,7 +166,7 @@ TrainingTask open_task(const Options& options, const NamedTask& named, Activity*
   data::DatasetOptions dataset = named.dataset;
   dataset.activity = activity;
   const Activity::Work opening(activity, "opening the data set " + source_of(options));
-  take_first_numbers_of_tokens(options, entry, dataset);
+  take_first_numbers_of_tokens(options, plugins.registry, entry, dataset);
   const data::DatasetPtr train_set = opened(plugins, entry, dataset, data::Split::train);
   TrainingTask task = task_for(options, plugins, train_set->spec());
   task.train_set = train_set;
@@ -169,7 +174,7 @@ TrainingTask open_task(const Options& options, const NamedTask& named, Activity*
   KeptNames names = names_of(plugins, entry, dataset);
   task.class_names = std::move(names.classes);
   task.token_names = std::move(names.tokens);
-  task.tokenizer = dataset.tokenizer;
+  take_tokenizer(plugins, dataset, task);
   if (options.eval_every == 0) return task;
   task.test_set = open_samples(plugins.registry, entry, dataset, data::Split::test);
   task.note = note_of(plugins.registry, entry, dataset);
@@ -179,7 +184,8 @@ TrainingTask open_task(const Options& options, const NamedTask& named, Activity*
 }  // namespace
 
 KeptNames kept_names(const TrainingTask& task) {
-  KeptNames names{.classes = task.class_names, .tokens = task.token_names};
+  KeptNames names{
+      .classes = task.class_names, .tokens = task.token_names, .tokenizer = task.tokenizer_fingerprint};
   if (task.input.num_classes == 0) names.values = task.input.target_shape;
   return names;
 }
@@ -219,7 +225,8 @@ TestSet open_test_set(const Options& options, const WeightsFile& weights, Activi
   dataset.activity = activity;
   const Activity::Work opening(activity, "opening the data set " + source_of(options));
   dataset.class_names = weights.class_names();
-  if (entry.token_names != nullptr) take_numbers_of_tokens(weights, {}, dataset);
+  if (entry.token_names != nullptr)
+    take_numbers_of_tokens(weights, {}, TextUse::scores, named.plugins.registry, dataset);
   if (options.eval_samples > 0) dataset.samples = options.eval_samples;
   TestSet set{.samples = opened(named.plugins, entry, dataset, data::Split::test),
               .class_names = dataset.class_names};
@@ -272,7 +279,7 @@ TrainingTask make_task_without_data(const Options& options) {
   const Plugins& plugins = named.plugins;
   const data::DatasetEntry& entry = named.entry();
   data::DatasetOptions dataset = named.dataset;
-  take_first_numbers_of_tokens(options, entry, dataset);
+  take_first_numbers_of_tokens(options, plugins.registry, entry, dataset);
   return task_for(options, plugins, spec_of(plugins.registry, entry, dataset));
 }
 

@@ -24,14 +24,16 @@ struct TrainingTask {
   model::Model model;
   model::InputSpec input;
   data::DatasetPtr train_set;
-  data::DatasetPtr test_set;               ///< may be null: nothing is evaluated
-  std::vector<std::string> class_names{};  ///< by number, kept with the weights; may be empty
-  std::vector<std::string> token_names{};  ///< the same of its tokens, where they are characters
-  std::filesystem::path tokenizer{};       ///< of its text, else; config.ini keeps it; may be empty
-  std::string note{};                      ///< on the test set, for the user; may be empty
-  std::string data_fingerprint{};          ///< of the training set, which `trainer` finds out
-  std::string content_digest{};            ///< the same: data::content_digest_of
-  std::vector<std::string> plugins{};      ///< which were loaded, a line each: all ranks must have the same
+  data::DatasetPtr test_set;                  ///< may be null: nothing is evaluated
+  std::vector<std::string> class_names{};     ///< by number, kept with the weights; may be empty
+  std::vector<std::string> token_names{};     ///< the same of its tokens, where they are characters
+  std::filesystem::path tokenizer{};          ///< of its text, else; config.ini keeps it; may be empty
+  std::string tokenizer_fingerprint{};        ///< data::fingerprint_of it; empty without one
+  std::optional<std::int64_t> end_of_text{};  ///< data::end_of_text of it, if it has such a token
+  std::string note{};                         ///< on the test set, for the user; may be empty
+  std::string data_fingerprint{};             ///< of the training set, which `trainer` finds out
+  std::string content_digest{};               ///< the same: data::content_digest_of
+  std::vector<std::string> plugins{};  ///< which were loaded, a line each: all ranks must have the same
   /// Of the samples, where they are pictures: data::SampleSpec::pictures.
   std::optional<kernels::PicturesToFloats> pictures{};
 };

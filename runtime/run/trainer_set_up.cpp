@@ -52,6 +52,14 @@ Options resolved(Options options, const TrainingTask& task, const Session& sessi
   return options;
 }
 
+KnownTokens known_tokens(const TrainingTask& task) {
+  using Kind = KnownTokens::Kind;
+  const Kind kind = !task.tokenizer_fingerprint.empty() ? Kind::of_tokenizer
+                    : !task.token_names.empty()         ? Kind::characters
+                                                        : Kind::numbers;
+  return {.kind = kind, .end_of_text = task.end_of_text};
+}
+
 /// The ranks sum their counts in fp32, which is exact up to here.
 void require_countable(const TrainingTask& task, const Batching& batching, const comm::World& world) {
   const std::int64_t targets = task.input.num_classes > 0 ? task.input.target_shape.elements() : 1;
@@ -131,7 +139,8 @@ void Trainer::find_checkpoint() {
   require_unused(communicator, run_directory_, activity);
   resumed_ = find_resume_point(communicator, run_directory_, activity);
   if (!resumed_) return;
-  require_same_settings(resumed_->folder, resumed_->state.settings, settings_);
+  require_same_settings(resumed_->folder, resumed_->state.settings, settings_,
+                        names_a_path(run_directory_.resume));
   progress_ = TrainingProgress::of(resumed_->state);
   if (ranks_in(resumed_->state.settings) != session_.world.size) progress_.deal_rest();
   resume_batching(batching_, options_, sampler_for(options_, session_.world, task_.train_set->size()),
@@ -182,7 +191,8 @@ void Trainer::set_up_parameters() {
     const model::Graph forward = model::build_forward(task_.model, task_.input, 1);
     const KnownParts parts{.head = model::head_parameters(forward),
                            .of_tokens = model::token_parameters(forward),
-                           .classes = task_.class_names};
+                           .classes = task_.class_names,
+                           .of_text = known_tokens(task_).kind != KnownTokens::Kind::numbers};
     for (const std::string& line : start_from(weights, file, parts, options_.seed)) console_.print(line);
   }
   reading.reset();
@@ -198,7 +208,7 @@ void Trainer::open_files() {
   const LoggedPart logged = {.step = progress_.step, .evaluates = evaluates_first()};
   files_.emplace(run_directory_.run, run_directory_.resuming ? logged : LoggedPart{});
   files_->write_config(to_ini(options_));
-  write_pretrained_config(run_directory_.run, options_, replica().weight_shapes());
+  write_pretrained_config(run_directory_.run, options_, replica().weight_shapes(), known_tokens(task_));
   console_.print(opening_line({.model = task_.model.name,
                                .parameters = plans_.full_batch().graph.parameter_elements(),
                                .world_size = session_.world.size,

@@ -14,17 +14,23 @@ bool differs_in_rows_alone(const Shape& a, const Shape& b) {
   return a != b && a.rank() == b.rank() && a.rank() > 0 && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
 }
 
+std::string advice_on_tokens(std::int64_t known, std::int64_t here, bool of_text) {
+  const std::string size = known > here ? fmt::format("--vocab-size {}", known) : std::string();
+  if (!of_text) return size.empty() ? size : "; give " + size;
+  const std::string tokenizer = "; give --tokenizer PATH, that of their training";
+  if (size.empty()) return tokenizer;
+  return fmt::format("{}, or {} if their first {} are those of the text", tokenizer, size, here);
+}
+
 /// Rows of an embedding are what is known of each token, also where they are the head, too.
-void require_same_vocabulary(const ParameterIO& replica, const WeightsFile& file,
-                             std::span<const std::string> of_tokens) {
+void require_same_vocabulary(const ParameterIO& replica, const WeightsFile& file, const KnownParts& parts) {
   for (const auto& [name, shape] : replica.weight_shapes()) {
     const WeightsTensor* tensor = file.find(name);
-    const bool of_token = std::ranges::find(of_tokens, name) != of_tokens.end();
+    const bool of_token = std::ranges::find(parts.of_tokens, name) != parts.of_tokens.end();
     if (!of_token || tensor == nullptr || !differs_in_rows_alone(tensor->shape, shape)) continue;
     const std::int64_t known = tensor->shape[0];
     throw DataError(fmt::format("{}: {} knows {} tokens, the model has {}{}", file.path().string(), name,
-                                known, shape[0],
-                                known > shape[0] ? fmt::format("; give --vocab-size {}", known) : ""));
+                                known, shape[0], advice_on_tokens(known, shape[0], parts.of_text)));
   }
 }
 
@@ -54,7 +60,7 @@ std::vector<std::string> conversions(const WeightsFile& file) {
 
 std::vector<std::string> start_from(ParameterIO& replica, const WeightsFile& file, const KnownParts& parts,
                                     std::uint64_t seed) {
-  require_same_vocabulary(replica, file, parts.of_tokens);
+  require_same_vocabulary(replica, file, parts);
   std::vector<std::string> lines = conversions(file);
   const std::string other = other_class(file.class_names(), parts.classes);
   std::vector<std::string> drawn;

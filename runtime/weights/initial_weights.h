@@ -13,6 +13,7 @@ struct KnownParts {
   std::vector<std::string> head{};       ///< `model::head_parameters`: their first dimension are the classes
   std::vector<std::string> of_tokens{};  ///< `model::token_parameters`
   std::vector<std::string> classes{};    ///< their names by number; empty: nobody tells
+  bool of_text = false;                  ///< tokens are a text's, and another tokenizer may be meant
 };
 
 /// Starts a replica from weights that were made elsewhere, as `ParameterIO::load`, except that tensors of the

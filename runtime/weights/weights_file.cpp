@@ -69,15 +69,20 @@ std::vector<float> convert(std::span<const std::byte> bytes, Convert&& to_float)
   return values;
 }
 
+/// Empty where the metadata have no such key.
+std::string text_in(const std::vector<SafetensorsFile>& files, const char* key) {
+  for (const SafetensorsFile& file : files) {
+    const auto found = file.metadata().find(key);
+    if (found != file.metadata().end()) return found->second;
+  }
+  return {};
+}
+
 /// `otherwise` where the metadata have no such list.
 template <class T>
 std::vector<T> list_in(const std::vector<SafetensorsFile>& files, const char* key,
                        const std::vector<T>& otherwise) {
-  for (const SafetensorsFile& file : files) {
-    const auto found = file.metadata().find(key);
-    if (found != file.metadata().end()) return Json::parse_or_null(found->second).get_or(otherwise);
-  }
-  return otherwise;
+  return Json::parse_or_null(text_in(files, key)).get_or(otherwise);
 }
 
 const WeightsTensor& matching_tensor(const WeightsFile& file, const std::string& name, DType dtype,
@@ -178,6 +183,10 @@ std::vector<std::string> WeightsFile::class_names() const {
 
 std::vector<std::string> WeightsFile::token_names() const {
   return list_in<std::string>(files_, KeptNames::tokens_key, {});
+}
+
+std::string WeightsFile::tokenizer_fingerprint() const {
+  return text_in(files_, KeptNames::tokenizer_key);
 }
 
 std::optional<Shape> WeightsFile::values_shape() const {

@@ -30,16 +30,18 @@ struct WeightsTensor {
 
 class TorchFile;
 
-/// What is kept with weights of what their numbers mean: names by number, either list may be empty, or the
-/// shape of the values that a sample's targets are.
+/// What is kept with weights of what their numbers mean: names by number, either list may be empty, which
+/// tokenizer has the tokens, or the shape of the values that a sample's targets are.
 struct KeptNames {
   std::vector<std::string> classes{};
   std::vector<std::string> tokens{};
+  std::string tokenizer{};        ///< data::fingerprint_of; empty: tokens are characters, or nothing tells
   std::optional<Shape> values{};  ///< none: the targets are classes, or nothing tells
 
-  // Where the metadata of a file of weights have each, as JSON.
+  // Where the metadata of a file of weights have each, as JSON but for the fingerprint.
   static constexpr const char* classes_key = "class_names";
   static constexpr const char* tokens_key = "token_names";
+  static constexpr const char* tokenizer_key = "tokenizer_fingerprint";
   static constexpr const char* values_key = "values_shape";
 };
 
@@ -62,6 +64,8 @@ class WeightsFile {
   std::vector<std::string> class_names() const;
   /// The same of the tokens that it was trained on: characters.
   std::vector<std::string> token_names() const;
+  /// data::fingerprint_of the tokenizer that had them; empty if the files do not tell.
+  std::string tokenizer_fingerprint() const;
   /// The shape of the values that the model learned to give for a sample; none if the files do not tell.
   std::optional<Shape> values_shape() const;
 

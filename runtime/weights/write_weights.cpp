@@ -75,6 +75,7 @@ std::map<std::string, std::string> weights_metadata(const KeptNames& names) {
   std::map<std::string, std::string> metadata{{"format", "pt"}};
   if (!names.classes.empty()) metadata[KeptNames::classes_key] = Json(names.classes).dump();
   if (!names.tokens.empty()) metadata[KeptNames::tokens_key] = Json(names.tokens).dump();
+  if (!names.tokenizer.empty()) metadata[KeptNames::tokenizer_key] = names.tokenizer;
   if (names.values)
     metadata[KeptNames::values_key] = Json(std::vector(names.values->begin(), names.values->end())).dump();
   return metadata;

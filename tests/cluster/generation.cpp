@@ -124,6 +124,7 @@ TEST_CASE("predict ends a text where the model ends it, unless it is to go on") 
   const auto ended = written({});
   CHECK(ended["text"] == " King");
   CHECK(ended["tokens"] == 1);
+  CHECK_THAT(contents(folder / "run/config.json"), contains("\"eos_token_id\": 0\n"));
   CHECK(ended["stop_reason"] == "end");
   CHECK(written({"--stop=Lord"}) == ended);
   CHECK(written({"--stop=ing"})["stop_reason"] == "stop");
@@ -173,7 +174,7 @@ TEST_CASE("weights go on with another text in the numbers of their own character
   INFO(refused.said);
   CHECK(refused.code == 3);
   CHECK_THAT(refused.said, contains(text.string() + ": offset 4: U+007A is no character of the 18 that the "
-                                                    "vocabulary has\n"));
+                                                    "vocabulary has; these are the characters that "));
 }
 
 TEST_CASE("text for weights beside their tokenizer is cut by it, in training and in eval as in predict") {
@@ -208,6 +209,10 @@ TEST_CASE("text for weights beside their tokenizer is cut by it, in training and
         1, {"predict", weights.string(), "--prompt=Lord", "--temperature=0", "--max-new-tokens=5"}));
   };
   CHECK(written(folder / "further") == written(hugging_face));
+  write_file(hugging_face / "tokenizer.json", R"(["L","o","r","d"])");
+  const Refusal refused = refusal({"predict", (folder / "further").string(), "--prompt=Lord"});
+  CHECK(refused.code == 3);
+  CHECK_THAT(refused.said, contains(hugging_face.string() + ": its tokens are not those that "));
 }
 
 TEST_CASE("predict translates what it has learned, the same on any number of ranks") {
@@ -275,6 +280,7 @@ TEST_CASE("what no text can be written for is said in one line, with 2") {
   expect({"--prompt=t", "--top-k=-1"}, "--top-k: -1 is not in the range");
   expect({"--prompt=t", "--max-new-tokens=0"}, "--max-new-tokens: 0 is not in the range");
   expect({"--prompt=t", "--model=mlp", "--model-args="}, "model mlp gives no next token");
+  expect({"--prompt=t", "--seq-len=48"}, "sequences of 48 tokens are longer than block_size=24");
   expect({"--prompt=t", "--beam=0"}, "--beam: 0 is not in the range");
   expect({"--prompt=t", "--beam=2"}, "--beam is for translations");
   expect({"--prompt=t", "--prompt=a\xff"}, "prompt 'a...': offset 1: byte 0xff is no UTF-8");

@@ -76,6 +76,7 @@ class Sequences(unittest.TestCase):
         run_folder = self.train("--init-from", self.folder / "theirs", "--lr", 0.01)
         module, report = GPT2LMHeadModel.from_pretrained(run_folder, output_loading_info=True)
         self.assertFalse(any(report.values()), report)
+        self.assertEqual((module.config.bos_token_id, module.config.eos_token_id), (0, 0))
         self.check_logits(module.eval(), run_folder)
 
     def test_what_ours_does_not_compute_is_refused(self):

@@ -156,6 +156,13 @@ TEST_CASE("GPT-2's vocab.json and merges.txt are the same tokenizer") {
   const std::string text = "First Citizen:\nBefore we proceed<|endoftext|>any further, hear me speak.";
   CHECK(parts->encode(text) == whole->encode(text));
   CHECK(parts->size() == whole->size());
+  // The same vocabulary in other files is the same.
+  CHECK(fingerprint_of(*parts) == fingerprint_of(*whole));
+  const std::vector<std::string> letters{"a", "b"}, others{"b", "a"};
+  CHECK(fingerprint_of(*make_character_tokenizer(letters)) !=
+        fingerprint_of(*make_character_tokenizer(others)));
+  CHECK(message_of<DataError>([&] { open_tokenizer(folder / "moved"); }) ==
+        (folder / "moved").string() + ": is no file or folder; say where it lies by --tokenizer PATH");
   for (const TokenizerPtr& tokenizer : {whole, parts}) {
     const auto end = end_of_text(*tokenizer);
     REQUIRE(end);

@@ -106,7 +106,7 @@ TEST_CASE("a checkpoint of another format is refused by name, not passed over an
     CHECK(message ==
           (directory.path_of(3) / "state.json").string() +
               ": was written by Lockstep 0.1.0 in format 1; this version reads format 3: go on with "
-              "that version, or begin anew in another --run-dir");
+              "that version, or begin anew in another --run-dir without --resume PATH");
   }
   add(directory, 4);
   const auto point =
@@ -155,7 +155,7 @@ TEST_CASE("a run resumes only with the settings that its results depend on; othe
 TEST_CASE("a checkpoint from before an option had its default") {
   CHECK(differences({}, {{"--lr-schedule", "constant"}, {"--ema", "0"}, {"--clip-grad-value", ""}}).empty());
   CHECK(differences({}, {{"--lr-schedule", "step"}}) == "--lr-schedule constant (now step)");
-  for (const char* name : {bytes_setting, classes_setting, tokens_setting}) {
+  for (const char* name : {bytes_setting, classes_setting, tokens_setting, tokenizer_setting}) {
     CHECK(differences({}, {{name, "a"}}).empty());
     CHECK(differences({{name, "a"}}, {{name, "b"}}) == std::string(name) + " a (now b)");
   }

@@ -120,8 +120,41 @@ TEST_CASE("text has the numbers of the characters that the weights of --init-fro
   // A run that resumes does not look at the weights that it began with, which may be gone.
   CHECK(make_task(parse_options(words("gone.safetensors"))).input.vocab_size == 3);
   tests::write_file(text, "cabcabcabcabcabcabcx");
+  const std::string said = text.string() +
+                           ": offset 19: U+0078 is no character of the 5 that the vocabulary has; these are "
+                           "the characters that " +
+                           (folder / "w.safetensors").string() + " knows: leave others out of the text";
   CHECK(tests::message_of<DataError>([&] { make_task(parse_options(words("w.safetensors"))); }) ==
-        text.string() + ": offset 19: U+0078 is no character of the 5 that the vocabulary has");
+        said + ", or train without --init-from");
+  CHECK(tests::message_of<DataError>([&] {
+          open_test_set(parse_options(words("w.safetensors")), WeightsFile(folder / "w.safetensors"),
+                        nullptr);
+        }) == said);
+}
+
+TEST_CASE("text is not read by numbers of its own for weights that keep no vocabulary") {
+  const tests::TemporaryFolder folder;
+  const std::string text = (folder / "a.txt").string();
+  tests::write_file(text, "cabcabcabcabcabcabca");
+  const WeightsFile weights = head_of(folder / "w.safetensors", 1, {});
+  const std::string said =
+      weights.path().string() +
+      ": no vocabulary is kept with these weights; give --tokenizer PATH, that of their training, or "
+      "--tokenizer characters if they know the text's own characters, numbered from 0";
+  const Words words{"--model=gpt2", "--model-args=n_layer=1,n_head=1,n_embd=8,block_size=4", "--dataset=text",
+                    "--data-dir=" + text};
+  Words first = words;
+  first.push_back("--init-from=" + weights.path().string());
+  CHECK(refusal(first) == said);
+  CHECK(tests::message_of<UsageError>([&] { make_task(parse_options(first)); }) == said);
+  CHECK(tests::message_of<UsageError>([&] { open_test_set(parse_options(words), weights, nullptr); }) ==
+        said);
+  for (Words by_characters : {words, first}) {
+    by_characters.push_back("--tokenizer=characters");
+    const Options options = parse_options(by_characters);
+    CHECK(make_task(options).input.vocab_size == 3);
+    CHECK(open_test_set(options, weights, nullptr).samples->spec().vocab_size == 3);
+  }
 }
 
 TEST_CASE("text is cut by the tokenizer that came with the weights, unless another is typed") {
@@ -162,11 +195,53 @@ TEST_CASE("text is cut by the tokenizer that came with the weights, unless anoth
             ", the tokenizer of these weights, is gone; give --tokenizer PATH");
 }
 
+TEST_CASE("a tokenizer of other tokens than those that the weights were trained on is refused") {
+  const tests::TemporaryFolder folder;
+  const std::string tokenizer = (folder / "tokenizer.json").string();
+  tests::write_file(tokenizer, R"(["x","a","b","c"])");
+  tests::write_file(folder / "a.txt", "cabcabcabcabcabcabca");
+  const Words words{"--model=gpt2", "--model-args=n_layer=1,n_head=1,n_embd=8,block_size=4", "--dataset=text",
+                    "--data-dir=" + (folder / "a.txt").string()};
+  Words typed = words;
+  typed.push_back("--tokenizer=" + tokenizer);
+  const TrainingTask task = make_task(parse_options(typed));
+  const std::string known = task.tokenizer_fingerprint;
+  CHECK(known.size() == 16);
+  CHECK(kept_names(task).tokenizer == known);
+  const WeightsFile weights = head_of(folder / "w.safetensors", 1, kept_names(task));
+  const auto scored = [&](const Words& asked) { open_test_set(parse_options(asked), weights, nullptr); };
+  for (Words asked : {words, typed}) {
+    CHECK_NOTHROW(scored(asked));
+    asked.push_back("--init-from=" + weights.path().string());
+    CHECK_NOTHROW(make_task(parse_options(asked)));
+  }
+
+  tests::write_file(tokenizer, R"(["x","b","a","c"])");
+  CHECK(make_task(parse_options(typed)).tokenizer_fingerprint != known);
+  const auto said = [&](const std::string& place) {
+    return place + ": its tokens are not those that " + weights.path().string() +
+           " was trained on; give the tokenizer of that training by --tokenizer PATH";
+  };
+  CHECK(tests::message_of<DataError>([&] { scored(words); }) == said(folder.path().string()));
+  CHECK(tests::message_of<DataError>([&] { scored(typed); }) == said(tokenizer));
+  Words first = words;
+  first.push_back("--init-from=" + weights.path().string());
+  CHECK(tests::message_of<DataError>([&] { make_task(parse_options(first)); }) ==
+        said(folder.path().string()));
+  // Who types one to train with means it.
+  first.push_back("--tokenizer=" + tokenizer);
+  CHECK_NOTHROW(make_task(parse_options(first)));
+  // Weights from before tell nothing.
+  head_of(folder / "w.safetensors", 1, {});
+  CHECK_NOTHROW(open_test_set(parse_options(words), WeightsFile(folder / "w.safetensors"), nullptr));
+}
+
 TEST_CASE("classes have the names that the weights know, else those of the data set") {
   const tests::TemporaryFolder folder;
   tests::write_file(folder / "a.tsv", "pos\tab\nneg\tb\n");
-  const Options options = parse_options(
-      Words{"--model=rnn", "--dataset=labelled-text", "--data-dir=" + (folder / "a.tsv").string()});
+  const Options options =
+      parse_options(Words{"--model=rnn", "--dataset=labelled-text",
+                          "--data-dir=" + (folder / "a.tsv").string(), "--tokenizer=characters"});
   const std::vector<std::string> known{"pos", "neg", "odd"};
   const auto names_by = [&](const KeptNames& names) {
     return open_test_set(options, head_of(folder / "w.safetensors", 3, names), nullptr).class_names;
@@ -179,8 +254,8 @@ TEST_CASE("that classes are numbered by a guess is told where the weights know m
   const tests::TemporaryFolder folder;
   const std::string text = (folder / "a.tsv").string();
   tests::write_file(text, "pos\tab\nneg\tb\n");
-  const Options options =
-      parse_options(Words{"--model=rnn", "--dataset=labelled-text", "--data-dir=" + text});
+  const Options options = parse_options(
+      Words{"--model=rnn", "--dataset=labelled-text", "--data-dir=" + text, "--tokenizer=characters"});
   const auto note = [&](std::int64_t classes, const KeptNames& names) {
     const WeightsFile weights = head_of(folder / "w.safetensors", classes, names);
     const data::DatasetPtr samples = open_test_set(options, weights, nullptr).samples;

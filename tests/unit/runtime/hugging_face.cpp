@@ -3,6 +3,7 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
+#include "kernels/base/json.h"
 #include "kernels/base/safetensors.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
@@ -28,8 +29,8 @@ class Folder {
   tests::TemporaryFolder folder_;
 };
 
-Options taken(const std::string& config, Options options = {}) {
-  take_pretrained_config(options, Folder(config).path());
+Options taken(const std::string& config, Options options = {}, ModelUse use = ModelUse::training) {
+  take_pretrained_config(options, Folder(config).path(), use);
   return options;
 }
 
@@ -71,6 +72,9 @@ TEST_CASE("what else config.json may say of a model is refused by name") {
   CHECK(contains(refusal(R"({"model_type": "gpt2", "tie_word_embeddings": false})"), "tie_word_embeddings"));
   CHECK(
       contains(refusal(R"({"model_type": "gpt2", "attn_pdrop": 0.3})"), "attn_pdrop and resid_pdrop differ"));
+  // Where nothing is dropped, two probabilities are none too many.
+  CHECK_FALSE(taken(R"({"model_type": "gpt2", "attn_pdrop": 0.3})", {}, ModelUse::inference)
+                  .model_args.contains("dropout"));
   CHECK(contains(refusal("{"), "is no configuration of a model"));
   CHECK(contains(refusal(R"({"model_type": "gpt2", "n_layer": "12"})"), "n_layer"));
   const auto contradiction = message_of<UsageError>([] {
@@ -86,7 +90,7 @@ TEST_CASE("a folder without a configuration of a model, and other models, are le
   mlp.model = "mlp";
   CHECK(taken(R"({"model_type": "gpt2", "n_layer": 3})", mlp).model_args.empty());
   Options none;
-  take_pretrained_config(none, "/no/such/folder");
+  take_pretrained_config(none, "/no/such/folder", ModelUse::training);
   CHECK(none.model.empty());
 }
 
@@ -126,9 +130,9 @@ TEST_CASE("config.json of ours is read back") {
   const std::vector<std::pair<std::string, Shape>> weights{{"transformer.wte.weight", {50, 32}},
                                                            {"transformer.wpe.weight", {16, 32}},
                                                            {"transformer.h.0.attn.c_attn.weight", {32, 96}}};
-  write_pretrained_config(folder.path(), with_args({{"n_head", "4"}, {"dropout", "0.25"}}), weights);
+  write_pretrained_config(folder.path(), with_args({{"n_head", "4"}, {"dropout", "0.25"}}), weights, {});
   Options options;
-  take_pretrained_config(options, folder.path());
+  take_pretrained_config(options, folder.path(), ModelUse::training);
   CHECK(options.model_args == model::ModelArgs{{"n_layer", "1"},
                                                {"n_head", "4"},
                                                {"n_embd", "32"},
@@ -136,10 +140,44 @@ TEST_CASE("config.json of ours is read back") {
                                                {"vocab_size", "50"},
                                                {"dropout", "0.25"}});
   // Below the least normal number, which is read as 0 where such numbers are flushed: std::stod would throw.
-  write_pretrained_config(folder.path(), with_args({{"dropout", "1e-310"}}), weights);
+  write_pretrained_config(folder.path(), with_args({{"dropout", "1e-310"}}), weights, {});
   Options least;
-  take_pretrained_config(least, folder.path());
+  take_pretrained_config(least, folder.path(), ModelUse::training);
   CHECK_THAT(least.model_args.at("dropout"), Catch::Equals("1e-310") || Catch::Equals("0"));
+}
+
+TEST_CASE("config.json says the token that ends a text: the tokenizer's, else that of the first weights") {
+  using Kind = KnownTokens::Kind;
+  const tests::TemporaryFolder folder;
+  /// The keys as they are written; "none" for one that is left to transformers, which takes 50256.
+  const auto ends = [&](std::int64_t rows, const KnownTokens& tokens, const std::string& first = {}) {
+    Options options = with_args({});
+    if (!first.empty()) {
+      options.init_from = folder / "first";
+      std::filesystem::create_directories(options.init_from);
+      write_file_atomically(options.init_from / "config.json", first);
+    }
+    const std::vector<std::pair<std::string, Shape>> weights{{"transformer.wte.weight", {rows, 8}},
+                                                             {"transformer.wpe.weight", {4, 8}}};
+    write_pretrained_config(folder.path(), options, weights, tokens);
+    const Json config = Json::parse(whole_text(folder / "config.json"));
+    const auto shown = [&](const char* key) { return config.contains(key) ? config[key].dump() : "none"; };
+    return shown("bos_token_id") + " " + shown("eos_token_id");
+  };
+  const std::string hugging_face = R"({"model_type": "gpt2", "bos_token_id": 1, "eos_token_id": [2, 3]})";
+  CHECK(ends(50304, {Kind::of_tokenizer, 0}) == "0 0");
+  CHECK(ends(704, {Kind::of_tokenizer, 0}, hugging_face) == "0 0");
+  CHECK(ends(50257, {Kind::of_tokenizer, 50256}) == "50256 50256");
+  CHECK(ends(704, {Kind::of_tokenizer, {}}, hugging_face) == "1 [2,3]");
+  CHECK(ends(50304, {Kind::of_tokenizer, {}}) == "null null");
+  CHECK(ends(50304, {}, hugging_face) == "1 [2,3]");
+  CHECK(ends(50304, {}, R"({"model_type": "gpt2"})") == "none none");
+  CHECK(ends(704, {}, R"({"model_type": "gpt2"})") == "null null");
+  CHECK(ends(50304, {}, R"({"model_type": "llama", "eos_token_id": 2})") == "none none");
+  CHECK(ends(50304, {Kind::characters, {}}, hugging_face) == "null null");
+  CHECK(ends(50257, {}) == "none none");
+  CHECK(ends(50256, {}) == "null null");
+  CHECK(ends(50305, {}) == "null null");
 }
 
 }  // namespace lockstep::runtime

@@ -113,6 +113,15 @@ TEST_CASE("what weights know of tokens is never drawn anew, also where it is the
         (folder / "ten").string() + ": fc2.weight knows 10 tokens, the model has 3; give --vocab-size 10");
   CHECK(message_of<DataError>([&] { ten.start_from(folder / "three", {.of_tokens = {"fc2.weight"}}); }) ==
         (folder / "three").string() + ": fc2.weight knows 3 tokens, the model has 10");
+  const KnownParts of_text{.of_tokens = {"fc2.weight"}, .of_text = true};
+  CHECK(
+      message_of<DataError>([&] { three.start_from(folder / "ten", of_text); }) ==
+      (folder / "ten").string() +
+          ": fc2.weight knows 10 tokens, the model has 3; give --tokenizer PATH, that of their training, or "
+          "--vocab-size 10 if their first 3 are those of the text");
+  CHECK(message_of<DataError>([&] { ten.start_from(folder / "three", of_text); }) ==
+        (folder / "three").string() +
+            ": fc2.weight knows 3 tokens, the model has 10; give --tokenizer PATH, that of their training");
 }
 
 TEST_CASE("any other mismatch is an error with both shapes, or with the nearest names") {

@@ -42,6 +42,17 @@ std::optional<ResumePoint> found(const fs::path& run, const fs::path& resume) {
   return find_resume_point(*communicator, agree_on_run_directory(*communicator, run, resume.string()));
 }
 
+TEST_CASE("what --resume PATH cannot go on with is not cured by another RUN") {
+  const auto advice = [](bool asked_for) {
+    return message_of<UsageError>([&] {
+      require_same_settings("q/step", {{"--lr", "1"}}, {{"--lr", "2"}}, asked_for);
+    });
+  };
+  const std::string said = "q/step was made with --lr 1 (now 2): give the same to go on, or ";
+  CHECK(advice(true) == said + "--init-from in the place of --resume to begin anew from its weights");
+  CHECK(advice(false) == said + "another --run-dir to begin anew");
+}
+
 TEST_CASE("in a copy that followed links latest is a checkpoint of its own") {
   const tests::TemporaryFolder run;
   add(run.path(), state_at(7));

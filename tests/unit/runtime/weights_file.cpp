@@ -61,13 +61,15 @@ TEST_CASE(
                                        "e"};
   for (const std::size_t limit : {0, 50}) {
     save_weights(folder.path(), weights, limit,
-                 {.classes = names, .tokens = {"\n", "a"}, .values = Shape{3, 2}});
+                 {.classes = names, .tokens = {"\n", "a"}, .tokenizer = "0a1b", .values = Shape{3, 2}});
+    CHECK(WeightsFile(folder.path()).tokenizer_fingerprint() == "0a1b");
     CHECK(WeightsFile(folder.path()).class_names() == names);
     CHECK(WeightsFile(folder.path()).token_names() == std::vector<std::string>{"\n", "a"});
     CHECK(WeightsFile(folder.path()).values_shape() == Shape{3, 2});
   }
   save_weights(folder.path(), weights, 0, {.values = Shape{}});
   CHECK(WeightsFile(folder.path()).class_names().empty());
+  CHECK(WeightsFile(folder.path()).tokenizer_fingerprint().empty());
   CHECK(WeightsFile(folder.path()).values_shape() == Shape{});
   save_weights(folder.path(), weights, 0);
   CHECK_FALSE(WeightsFile(folder.path()).values_shape().has_value());

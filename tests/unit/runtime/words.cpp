@@ -64,6 +64,8 @@ TEST_CASE("a word of the same meaning does the same") {
            {{"--clip_value", "1"}, {"--clip-grad-value", "1"}},
            {{"--adam_epsilon", "1e-6"}, {"--eps", "1e-6"}},
            {{"--label_smoothing", "0.1"}, {"--label-smoothing", "0.1"}},
+           {{"--label_smoothing_factor", "0.1"}, {"--label-smoothing", "0.1"}},
+           {{"--num_beams", "4"}, {"--beam", "4"}},
            {{"--ema_decay", "0.99"}, {"--ema", "0.99"}},
            {{"--detect_anomaly"}, {"--detect-anomaly"}},
            {{"--resume"}, {"--resume", "auto"}},
@@ -104,6 +106,10 @@ TEST_CASE("a word of another meaning is answered with what to type") {
   const std::string ranks = ": ranks are started by `launch --nproc_per_node=N trainer ...`";
   const std::string own_rank = ": a rank learns who it is from its launcher's environment; leave it out";
   const std::string low_precision = ": --amp bf16 does it, or --amp fp16 on a GPU";
+  const std::string no_best =
+      ": no run ends early or picks its best: log.jsonl has each evaluation, --keep 0 keeps all checkpoints, "
+      "--ema 0.999 averages weights";
+  const std::string own_log = ": every run writes log.jsonl in its folder, and no other log; leave it out";
   for (const auto& [typed, answer] : std::vector<Answer>{
            {{"--world-size", "2"}, "--world-size" + ranks},
            {{"--world_size=2"}, "--world_size" + ranks},
@@ -119,6 +125,18 @@ TEST_CASE("a word of another meaning is answered with what to type") {
             "--lr_decay: it is a schedule: --lr-schedule step --lr-gamma X, or cosine, or linear"},
            {{"--warmup-epochs", "5"}, "--warmup-epochs: --warmup-steps N counts steps"},
            {{"--adam-beta1", "0.9"}, "--adam-beta1: give both: --betas B1,B2"},
+           {{"--warmup_ratio", "0.1"}, "--warmup_ratio: --warmup-steps N counts steps"},
+           {{"--dropout", "0.1"}, "--dropout: it is an argument of the model: --model-args dropout=P"},
+           {{"--n_layer=6"}, "--n_layer: it is an argument of the model: --model-args n_layer=N"},
+           {{"--early-stopping"}, "--early-stopping" + no_best},
+           {{"--patience", "3"}, "--patience" + no_best},
+           {{"--save_best"}, "--save_best" + no_best},
+           {{"--load_best_model_at_end"}, "--load_best_model_at_end" + no_best},
+           {{"--report_to", "wandb"}, "--report_to" + own_log},
+           {{"--tensorboard"}, "--tensorboard" + own_log},
+           {{"--do_sample"}, "--do_sample: done unless you say --temperature 0; leave it out"},
+           {{"--val-split", "0.1"},
+            "--val-split: no share is split off: `trainer datasets` says which files are evaluated"},
            {{"--model-ema"}, "--model-ema: give its decay: --ema 0.999"},
            {{"--shuffle"}, "--shuffle: done unless you say --no-shuffle; leave it out"},
            {{"--in_features", "20"}, "--in_features: it is an argument of the model: --model-args in=N"},
