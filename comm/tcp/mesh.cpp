@@ -41,6 +41,7 @@ constexpr Seconds time_to_answer{0.5};
 /// Whoever is there takes a connection, unless packets are lost: they are sent again after 1 s.
 constexpr Seconds time_to_connect{3};
 constexpr Seconds time_before_warning{2};
+constexpr Seconds time_for_nodes_to_start{5};
 /// Who connects knows what is in its way, and tells it at the deadline: who admits waits for that.
 constexpr Seconds grace_for_obstacle{1.5};
 
@@ -50,6 +51,13 @@ std::string key_of(int rank) {
 
 std::string purpose_of(int rank) {
   return fmt::format("data from rank {}", rank);
+}
+
+/// Where ranks look for each other, and what to see to when they do not come.
+std::string place_of(const StoreClient& store) {
+  return fmt::format("{}{}: were all nodes started with that address of rank 0?",
+                     endpoint_name(store.address(), store.port()),
+                     is_loopback_address(store.address()) ? ", which other hosts cannot reach" : "");
 }
 
 /// What may be in the way of a data connection from `own` to another rank; empty when that rank has answered.
@@ -219,15 +227,24 @@ std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks
         fmt::format("{} was in this run and has left it: start all nodes again", name_of(rank, first)));
   }
   std::vector<PeerInfo> peers;
+  std::optional<Deadline> warning;
+  if (rank == 0) warning = Deadline::in(time_for_nodes_to_start);
   // Asks now and then who is there, to be able to name the next if the store goes.
   for (Seconds wait{0}; std::ssize(peers) < ranks; wait = std::clamp(2 * wait, shortest_wait, longest_wait)) {
     const int awaited = static_cast<int>(peers.size());
     const Deadline answer = Deadline::in(std::min(wait, deadline.left()));
     for (const std::string& text : wait_for_peers(store, awaited, ranks, answer, watch))
       peers.push_back(decode_peer_info(text, static_cast<int>(peers.size())));
-    if (std::ssize(peers) == awaited && deadline.passed()) {
-      throw CommError(fmt::format("{} of {} did not join the rendezvous in time: were all nodes started?",
-                                  name_of_ranks(absent_ranks(store, awaited, ranks, key_of)), ranks));
+    if (std::ssize(peers) != awaited) continue;
+    const auto absent = [&] {
+      return fmt::format("{} of {}", name_of_ranks(absent_ranks(store, awaited, ranks, key_of)), ranks);
+    };
+    if (deadline.passed()) {
+      throw CommError(fmt::format("{} did not join the rendezvous in time at {}", absent(), place_of(store)));
+    }
+    if (warning && warning->passed()) {
+      log::warn("rank 0 waits for {} to join at {}", absent(), place_of(store));
+      warning.reset();
     }
   }
   return peers;
