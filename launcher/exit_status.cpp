@@ -1,6 +1,7 @@
 #include "launcher/exit_status.h"
 
 #include <string.h>
+#include <sys/resource.h>
 
 #include <csignal>
 #include <map>
@@ -32,8 +33,15 @@ const RankFacts& facts_of(const ExitStatus& status, const std::vector<RankFacts>
 
 std::string why_killed(const ExitStatus& status) {
   if (status.killed_by_us) return " by launch, as it did not end in time (--shutdown-timeout)";
-  if (status.signal == SIGKILL) return "; the kernel does that when memory runs out: see dmesg";
-  return {};
+  if (status.signal != SIGKILL) return {};
+  rlimit time{};  // which ranks have from launch
+  if (getrlimit(RLIMIT_CPU, &time) == 0 && time.rlim_max != RLIM_INFINITY) {
+    return fmt::format(
+        "; the kernel does that after {} s (ulimit -t) of processor time, and when memory runs out: see "
+        "dmesg",
+        time.rlim_max);
+  }
+  return "; the kernel does that when memory runs out: see dmesg; or somebody's kill -9 did";
 }
 
 std::string cause_lines(const ExitStatus& cause, const RankFacts& facts, const std::string& host) {

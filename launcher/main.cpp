@@ -26,6 +26,7 @@
 #include "launcher/options.h"
 #include "launcher/output.h"
 #include "launcher/process_tree.h"
+#include "launcher/processes.h"
 #include "launcher/program.h"
 #include "launcher/signals.h"
 #include "launcher/supervisor.h"
@@ -41,7 +42,13 @@ std::vector<std::string> own_environment() {
 }
 
 std::filesystem::path own_folder() {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  std::error_code unreadable;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", unreadable);
+  if (unreadable) {
+    throw DeviceError(
+        fmt::format("/proc/self/exe: {}; is /proc mounted? mount -t proc proc /proc", unreadable.message()));
+  }
+  return program.parent_path();
 }
 
 int terminal_columns() {
@@ -149,6 +156,11 @@ int launch(const Options& options, std::int64_t start_ns) {
   output.show_line(
       fmt::format("launch: {}{}\n", node_words(job),
                   start_line(cores, slices, ranks, environment("OMP_NUM_THREADS").value_or(""))));
+  if (!shows_own_processes()) {
+    output.show_line(
+        "launch: /proc is that of another PID namespace, so what ranks start outside their process groups is "
+        "not seen: give launch a /proc of its own (unshare --mount-proc)\n");
+  }
   if (options.redirects.any() || options.tee.any())
     output.show_line(fmt::format("launch: logs in {}\n", logs.root().string()));
 

@@ -1,5 +1,6 @@
 #include "launcher/options.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 
 #include <csignal>
@@ -75,10 +76,29 @@ std::string without_brackets(const std::string& host) {
   return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
 }
 
+/// A name, or an IPv4 or IPv6 address without brackets; what else there is would be looked up for ever.
+bool can_be_host(const std::string& host) {
+  in6_addr bytes{};
+  const std::string address = host.substr(0, host.find('%'));
+  const bool is_ipv6 = inet_pton(AF_INET6, address.c_str(), &bytes) == 1;
+  return is_ipv6 || host.find_first_of(":/[] \t") == std::string::npos;
+}
+
+std::string read_master_addr(const std::string& text) {
+  std::string host = without_brackets(text);
+  if (can_be_host(host)) return host;
+  throw UsageError(fmt::format(
+      "--master-addr: '{}' is none: want a host's name or address, and the port in --master-port", text));
+}
+
 /// "host:port", "[::1]:port", "::1:port", as torchrun reads it, or "host".
 void read_endpoint(const std::string& endpoint, Options& options) {
   const auto colon = endpoint.ends_with(']') ? std::string::npos : endpoint.rfind(':');
   const std::string host = without_brackets(endpoint.substr(0, colon));
+  if (!can_be_host(host) || endpoint.ends_with(':')) {
+    throw UsageError(
+        fmt::format("--rdzv-endpoint: '{}' is none: want HOST, HOST:PORT, [IPV6] or [IPV6]:PORT", endpoint));
+  }
   if (options.master_addr.empty()) options.master_addr = host;
   if (options.master_port == 0 && colon != std::string::npos) {
     options.master_port = parse_int("rdzv-endpoint", std::string_view(endpoint).substr(colon + 1), ports);
@@ -122,7 +142,7 @@ void read_nodes(const po::variables_map& values, Options& options) {
 void read_rendezvous(const po::variables_map& values, Options& options) {
   options.run_id = values["rdzv-id"].as<std::string>();
   if (!values["standalone"].as<bool>()) {
-    options.master_addr = without_brackets(values["master-addr"].as<std::string>());
+    options.master_addr = read_master_addr(values["master-addr"].as<std::string>());
     options.master_port = parse_int("master-port", values["master-port"].as<std::string>(), ports);
     read_endpoint(values["rdzv-endpoint"].as<std::string>(), options);
   }

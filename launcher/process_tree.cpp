@@ -15,6 +15,7 @@
 #include "kernels/base/descriptors.h"
 #include "kernels/base/error.h"
 #include "kernels/base/number.h"
+#include "kernels/base/threads.h"
 #include "launcher/processes.h"
 
 namespace lockstep::launcher {
@@ -126,7 +127,8 @@ Reaper::Reaper() {
   const UniqueFd read_end(ends[0]);
   orders_ = UniqueFd(ends[1]);
   pid_ = fork();
-  if (pid_ < 0) throw DeviceError(fmt::format("no process for the reaper: {}", errno_message(errno)));
+  if (pid_ < 0)
+    throw DeviceError(fmt::format("no process for the reaper: {}", obstacle_to_start_process(errno)));
   if (pid_ == 0) run_reaper(read_end.get());
 }
 

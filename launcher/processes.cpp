@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -17,8 +18,13 @@
 namespace lockstep::launcher {
 namespace {
 
+std::string read_of(pid_t pid, const char* file) {
+  return shows_own_processes() ? read_text(fmt::format("/proc/{}/{}", pid, file)) : std::string();
+}
+
 std::vector<Process> all_processes() {
   std::vector<Process> processes;
+  if (!shows_own_processes()) return processes;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc"), closedir);
   if (!folder) return processes;
   while (const dirent* entry = readdir(folder.get())) {
@@ -32,9 +38,17 @@ std::vector<Process> all_processes() {
 
 }  // namespace
 
+bool shows_own_processes() {
+  static const bool is_own = [] {
+    std::error_code unreadable;
+    return std::filesystem::read_symlink("/proc/self", unreadable) == std::to_string(getpid());
+  }();
+  return is_own;
+}
+
 std::optional<Process> read_process(pid_t pid) {
   // "123 (name) S 1 123 ...", and the name may hold anything.
-  const std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
+  const std::string stat = read_of(pid, "stat");
   const auto name_end = stat.rfind(')');
   if (name_end == std::string::npos || name_end + 4 >= stat.size()) return std::nullopt;
   char* rest = nullptr;
@@ -47,13 +61,13 @@ std::optional<Process> read_process(pid_t pid) {
 }
 
 std::string program_name(pid_t pid) {
-  std::string name = read_text(fmt::format("/proc/{}/comm", pid));
+  std::string name = read_of(pid, "comm");
   if (name.ends_with('\n')) name.pop_back();
   return name;
 }
 
 std::string variable_of(pid_t pid, std::string_view name) {
-  std::istringstream variables(read_text(fmt::format("/proc/{}/environ", pid)));
+  std::istringstream variables(read_of(pid, "environ"));
   for (std::string variable; std::getline(variables, variable, '\0');) {
     if (variable.starts_with(name) && variable.substr(name.size(), 1) == "=")
       return variable.substr(name.size() + 1);

@@ -22,6 +22,10 @@ struct Process {
   bool is_stopped() const { return state == 'T'; }
 };
 
+/// Whether /proc numbers processes as this one does. One of another PID namespace (`unshare --pid` alone)
+/// would tell of strangers: then what follows tells of no process.
+bool shows_own_processes();
+
 /// Nothing when it is gone.
 std::optional<Process> read_process(pid_t pid);
 

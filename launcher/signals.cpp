@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/base/descriptors.h"
 #include "kernels/base/error.h"
 #include "kernels/base/signals.h"
 
@@ -21,7 +22,7 @@ Signals::Signals(std::vector<int> passed_on) {
   const sigset_t set = heeded_signals(passed_on);
   sigprocmask(SIG_BLOCK, &set, nullptr);
   fd_ = UniqueFd(signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
-  if (!fd_) throw DeviceError(fmt::format("no signalfd: {}", errno_message(errno)));
+  if (!fd_) throw DeviceError(fmt::format("no signalfd: {}", obstacle_to_open(errno)));
 }
 
 std::vector<int> Signals::read() {

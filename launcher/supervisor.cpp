@@ -143,6 +143,8 @@ void Supervisor::stop_because_of_failure() {
 
 void Supervisor::kill_all() {
   kill_at_ = Clock::time_point::max();
+  give_up_at_ = std::min(give_up_at_, Clock::now() + clock_duration(straggler_grace));
+  look_at_ = std::min(look_at_, give_up_at_);
   tree_.update();
   for (const Worker& worker : workers_) {
     if (!is_there(worker)) continue;
@@ -155,20 +157,24 @@ void Supervisor::sweep(Seconds grace) {
   const auto left_behind = [&] { return tree_.update(), !tree_.all().empty(); };
   for (const Deadline deadline = Deadline::in(grace); left_behind() && !deadline.passed();)
     step(deadline.when());
-  if (grace > Seconds(0)) name_left_behind();
+  if (grace > Seconds(0)) {
+    name_left_behind(
+        "which is killed: a rank ends with the program that launch started, so let that wait for it "
+        "(setsid -w)");
+  }
   for (const Deadline deadline = Deadline::in(straggler_grace); left_behind() && !deadline.passed();) {
     for (const Worker& worker : workers_) tree_.send(worker, SIGKILL);
     for (const auto& [pid, rank] : tree_.all()) kill(pid, SIGKILL);
     step(deadline.when());
   }
+  name_left_behind("which launch cannot kill: it is another user's, or waits for a disk");
 }
 
-void Supervisor::name_left_behind() {
+void Supervisor::name_left_behind(std::string_view fate) {
   for (const auto& [pid, rank] : tree_.all()) {
-    output_.show_line(fmt::format(
-        "launch: rank {} left {} (pid {}) behind, which is killed: a rank ends with the program that launch "
-        "started, so let that wait for it (setsid -w)\n",
-        rank ? std::to_string(output_.first_rank() + *rank) : "?", program_name(pid), pid));
+    output_.show_line(fmt::format("launch: rank {} left {} (pid {}) behind, {}\n",
+                                  rank ? std::to_string(output_.first_rank() + *rank) : "?",
+                                  program_name(pid), pid, fate));
   }
 }
 

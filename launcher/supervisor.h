@@ -65,7 +65,7 @@ class Supervisor {
   void stop_because_of_failure();
   void kill_all();
   void sweep(Seconds grace);
-  void name_left_behind();
+  void name_left_behind(std::string_view fate);
 
   std::vector<Worker>& workers_;
   ProcessTree tree_;
@@ -96,7 +96,8 @@ class Supervisor {
   std::vector<bool> killed_;  ///< by rank: SIGKILL was sent
   Clock::time_point stop_at_ = Clock::time_point::max();
   Clock::time_point kill_at_ = Clock::time_point::max();
-  Clock::time_point look_at_ = Clock::time_point::max();  ///< whether what ended at once left a successor
+  Clock::time_point give_up_at_ = Clock::time_point::max();  ///< on ended ranks' processes, after SIGKILL
+  Clock::time_point look_at_ = Clock::time_point::max();     ///< whether what ended at once left a successor
 };
 
 }  // namespace lockstep::launcher

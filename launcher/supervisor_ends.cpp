@@ -112,6 +112,9 @@ void Supervisor::judge_ended_wrappers() {
 /// Of an ended worker with processes. One that ended well and at once may have started the rank, as setsid
 /// does, and not only have left something behind: that shows when it is in a session, or group, of its own.
 bool Supervisor::is_waited_for(const ExitStatus& status) {
+  // SIGKILL may not reach a process of another user (sudo), nor end one that waits for a disk.
+  if (Clock::now() >= give_up_at_) return false;
+  look_at_ = std::min(look_at_, give_up_at_);
   if (status.failed()) return true;
   if (!stopped_by_failure_) follow_successor(worker_of(status.rank));
   const auto successor = successors_.find(status.rank);

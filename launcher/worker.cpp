@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "kernels/base/threads.h"
 #include "launcher/processes.h"
 
 namespace lockstep::launcher {
@@ -85,7 +86,8 @@ Worker::Worker(int rank, const Command& command, const std::vector<std::string>&
     refusal = become(start);
     _exit(127);
   }
-  if (child < 0) throw DeviceError(fmt::format("no new process for rank {}: {}", rank, errno_message(errno)));
+  if (child < 0)
+    throw DeviceError(fmt::format("no new process for rank {}: {}", rank, obstacle_to_start_process(errno)));
   if (refusal != 0) {
     waitpid(child, nullptr, 0);
     throw UsageError(

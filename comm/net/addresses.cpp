@@ -29,14 +29,6 @@ struct DeviceAddress {
   bool is_up;
 };
 
-std::string numeric_address(const sockaddr& address) {
-  const bool is_ipv6 = address.sa_family == AF_INET6;
-  char host[NI_MAXHOST] = "?";
-  getnameinfo(&address, is_ipv6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in), host, sizeof(host), nullptr, 0,
-              NI_NUMERICHOST);
-  return host;
-}
-
 /// IPv4 first.
 std::vector<DeviceAddress> device_addresses() {
   ifaddrs* first = nullptr;
@@ -116,8 +108,16 @@ bool is_own_address(const std::string& address, Deadline deadline) {
                      [&](const DeviceAddress& own) { return own.address == number; });
 }
 
+std::string numeric_address(const sockaddr& address) {
+  const bool is_ipv6 = address.sa_family == AF_INET6;
+  char host[NI_MAXHOST] = "?";
+  getnameinfo(&address, is_ipv6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in), host, sizeof(host), nullptr, 0,
+              NI_NUMERICHOST);
+  return host;
+}
+
 bool is_loopback_address(const std::string& address) {
-  return address.compare(0, 4, "127.") == 0 || address == "::1";
+  return address.compare(0, 4, "127.") == 0 || address == "::1" || address == "localhost";
 }
 
 bool is_link_local_address(const std::string& address) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/socket.h>
+
 #include <string>
 #include <vector>
 
@@ -27,6 +29,10 @@ std::string main_address();
 /// not resolve by the deadline.
 bool is_own_address(const std::string& address, Deadline deadline);
 
+/// "10.0.0.1" or "fe80::1%eth0".
+std::string numeric_address(const sockaddr& address);
+
+/// `localhost` too.
 bool is_loopback_address(const std::string& address);
 
 /// fe80::1%eth0: it reaches one link only, and each host there has a name of its own for that (eth0).

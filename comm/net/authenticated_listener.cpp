@@ -18,7 +18,9 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr Seconds between_lines{1};
+/// Between lines about the same reasons; it doubles with each.
+constexpr Seconds shortest_pause{1};
+constexpr Seconds longest_pause{60};
 
 /// A line stays readable whatever strangers make up.
 constexpr std::size_t most_reasons = 8;
@@ -34,6 +36,10 @@ void RejectionLog::add(const std::string& reason, const std::string& peer) {
   Rejections& same = reasons_[is_known ? reason : other_reasons];
   ++same.count;
   same.last_peer = peer;
+  if (told_.size() < most_reasons && told_.insert(reason).second) {
+    pause_ = shortest_pause;
+    next_line_.reset();
+  }
   write_when_due();
 }
 
@@ -57,7 +63,8 @@ void RejectionLog::write() {
   }
   log::warn("{}: {}", port_, fmt::join(parts, "; "));
   reasons_.clear();
-  next_line_ = Deadline::in(between_lines);
+  next_line_ = Deadline::in(pause_);
+  pause_ = std::min(2 * pause_, longest_pause);
 }
 
 PendingConnections::PendingConnections(UniqueFd listener, const Credentials& credentials, PortService service)

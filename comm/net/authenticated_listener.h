@@ -7,6 +7,7 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,8 +22,8 @@
 
 namespace lockstep::comm {
 
-/// Tells of connections that a port closed: at most a line a second, with how many there were for which
-/// reason.
+/// Tells of connections that a port closed, with how many there were for which reason: a line at once for a
+/// new reason, and for what goes on one after 1 s, 2 s, and so on to one a minute.
 class RejectionLog {
  public:
   /// `port`: what it is, for the log.
@@ -45,6 +46,8 @@ class RejectionLog {
 
   std::string port_;
   std::map<std::string, Rejections> reasons_;  ///< since the last line
+  std::set<std::string> told_;                 ///< reasons that are not new
+  Seconds pause_{0};                           ///< behind the next line
   std::optional<Deadline> next_line_;
 };
 

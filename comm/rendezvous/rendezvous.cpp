@@ -32,10 +32,6 @@ constexpr Seconds time_to_resolve{5};
 constexpr Seconds time_per_stranger{2};
 constexpr Seconds time_for_all_strangers{6};
 
-bool stands_for_itself(const std::string& address) {
-  return address == "localhost" || is_loopback_address(address);
-}
-
 bool master_is_known(const World& world) {
   if (world.master_addr.empty()) return false;
   // Open MPI names no master; World's default is for ranks of one node.
@@ -66,7 +62,7 @@ struct Call {
 /// too.
 std::string store_address(const Call& call) {
   const std::string& master = call.world.master_addr;
-  if (stands_for_itself(master)) return master;
+  if (is_loopback_address(master)) return master;
   require_interface_in(master);
   const std::string facing = address_facing(master, call.within(time_to_resolve));
   return is_loopback_address(facing) ? own_address(call.options) : master;
@@ -80,8 +76,13 @@ std::string listening_address(const Call& call) {
     return own_address(call.options);
   }
   const std::string address = store_address(call);
-  const bool is_own = stands_for_itself(address) || is_own_address(address, call.within(time_to_resolve));
-  return is_own ? address : own_address(call.options);
+  const bool is_own = is_loopback_address(address) || is_own_address(address, call.within(time_to_resolve));
+  if (is_own) return address;
+  const std::string own = own_address(call.options);
+  const std::string number = numeric_address(*master.list->ai_addr);
+  log::warn("{} is no address of this host: is this node 0? rank 0 listens at {}",
+            number == address ? address : fmt::format("{} ({})", address, number), own);
+  return own;
 }
 
 /// UsageError when the run's store, which another start of rank 0 has opened, is there.

@@ -12,6 +12,7 @@
 
 #include "comm/polling.h"
 #include "comm/shm/rendezvous_leader.h"
+#include "comm/watchdog/failure_report.h"
 #include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
 
@@ -27,8 +28,7 @@ constexpr std::chrono::milliseconds pause_for_next_leader{5};
 UniqueFd connect_before(const NodeMembers& members, Deadline deadline, const Look& look) {
   using namespace std::chrono_literals;
   Backoff backoff({.eager = 0us, .first = 100us, .longest = 5ms});
-  std::string obstacle = fmt::format(
-      "rank {} did not join the rendezvous in time: did it start, with the same run id?", members.rank_at(0));
+  std::string obstacle = absence_of({members.rank_at(0)});
   while (true) {
     UniqueFd socket = connect_local(members.socket_name);
     if (socket) {
@@ -115,6 +115,14 @@ LocalMessage hello_of(const NodeMembers& members) {
 
 std::string name_of(int rank, pid_t pid) {
   return fmt::format("rank {} (pid {})", rank, pid);
+}
+
+std::string absence_of(const std::vector<int>& ranks) {
+  return fmt::format(
+      "{} did not join the rendezvous in time: was every rank started, with the same run id, by the same "
+      "user "
+      "and in the same network namespace?",
+      name_of_ranks(ranks));
 }
 
 std::string held_by_other_user(const NodeMembers& members, const LocalCredentials& holder) {

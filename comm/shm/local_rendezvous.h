@@ -51,6 +51,9 @@ LocalMessage hello_of(const NodeMembers& members);
 /// "rank 1 (pid 123)"
 std::string name_of(int rank, pid_t pid);
 
+/// "rank 1 did not join the rendezvous in time: ..."
+std::string absence_of(const std::vector<int>& ranks);
+
 /// "the rendezvous socket @... is held by user 1001 (pid 123): ..."
 std::string held_by_other_user(const NodeMembers& members, const LocalCredentials& holder);
 

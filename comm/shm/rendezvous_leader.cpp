@@ -35,8 +35,7 @@ LocalGroup RendezvousLeader::gather(Deadline deadline, const Look& look) {
   UniqueFd listener = listen_before(deadline, look);
   segment_.publish_affinity(members_.index);
   while (!all_ready()) {
-    if (deadline.passed())
-      give_up(fmt::format("{} did not join the rendezvous in time", name_of_ranks(missing())));
+    if (deadline.passed()) give_up(absence_of(missing()));
     wait_for_events(listener.get(), deadline, look);
     admit_waiting(listener.get());
     for (Peer& peer : peers_) read_messages(peer);

@@ -48,7 +48,8 @@ ConnectionRequest store_request() {
 class Search {
  public:
   Search(const std::string& address, const std::vector<int>& ports, const std::string& run_id)
-      : first_ports_(std::min(ports.size(), ports_of_each_round)),
+      : is_one_port_(ports.size() == 1),
+        first_ports_(std::min(ports.size(), ports_of_each_round)),
         where_(fmt::format("no store of run {} at {}, port {}", run_id, address, name_of_ports(ports))) {}
 
   /// Since it began.
@@ -82,19 +83,24 @@ class Search {
     for (const auto& [port, obstacle] : obstacles_) ports[obstacle].push_back(port);
     std::vector<std::string> parts;
     for (const auto& [obstacle, those] : ports) {
-      parts.push_back(fmt::format("{}: {}", name_of_ports(those), obstacle));
+      parts.push_back(is_one_port_ ? obstacle : fmt::format("{}: {}", name_of_ports(those), obstacle));
     }
     return fmt::format("{}: {}", where_, fmt::join(parts, "; "));
   }
 
   std::string advice() const {
     if (old_store_) return "; start all nodes again";
+    const auto says_what_to_do = [](const auto& met) {
+      return met.second == wrong_secret || met.second == one_without_secret;
+    };
+    if (std::ranges::any_of(obstacles_, says_what_to_do)) return {};
     return has_met_stranger_
                ? "; start all nodes with the same address and port of rank 0 and the same --rdzv_id"
                : "; is rank 0 started, and is its port open to other hosts?";
   }
 
  private:
+  bool is_one_port_;
   std::size_t first_ports_;
   std::string where_;
   std::map<int, std::string> obstacles_;

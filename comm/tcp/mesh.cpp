@@ -21,6 +21,7 @@
 #include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
 #include "kernels/base/host.h"
+#include "kernels/base/log.h"
 
 namespace lockstep::comm {
 namespace {
@@ -39,6 +40,10 @@ constexpr Seconds time_to_answer{0.5};
 
 /// Whoever is there takes a connection, unless packets are lost: they are sent again after 1 s.
 constexpr Seconds time_to_connect{3};
+constexpr Seconds time_before_warning{2};
+constexpr Seconds time_for_nodes_to_start{5};
+/// Who connects knows what is in its way, and tells it at the deadline: who admits waits for that.
+constexpr Seconds grace_for_obstacle{1.5};
 
 std::string key_of(int rank) {
   return peers_key + std::to_string(rank);
@@ -48,21 +53,43 @@ std::string purpose_of(int rank) {
   return fmt::format("data from rank {}", rank);
 }
 
+/// Where ranks look for each other, and what to see to when they do not come.
+std::string place_of(const StoreClient& store) {
+  return fmt::format("{}{}: were all nodes started with that address of rank 0?",
+                     endpoint_name(store.address(), store.port()),
+                     is_loopback_address(store.address()) ? ", which other hosts cannot reach" : "");
+}
+
+/// What may be in the way of a data connection from `own` to another rank; empty when that rank has answered.
+std::string advice(const std::string& own, const std::string& other, const Obstacle& obstacle) {
+  if (obstacle.is_stranger || obstacle.is_final) return {};
+  return is_loopback_address(other) && !is_loopback_address(own)
+             ? "; only its own host reaches that address: give that rank another --interface"
+             : "; is that port open to other hosts? --interface and --port-range choose another";
+}
+
 /// A peer closes a connection only when others crowd it out, so it is asked again.
-Channel connect_peer(const PeerInfo& peer, const std::string& name, const TlsContext& context,
-                     const ConnectionRequest& request, Deadline deadline, const Look& look) {
+Channel connect_peer(const PeerInfo& own, const PeerInfo& peer, const std::string& name,
+                     const TlsContext& context, const ConnectionRequest& request, Deadline deadline,
+                     const Look& look) {
+  const std::string address = as_seen_from(own.address, peer.address);
   Backoff backoff(between_tries);
+  std::optional<Deadline> warning = Deadline::in(time_before_warning);
   while (true) {
     Obstacle obstacle;
     const Deadline soon = Deadline::in(std::min(deadline.left(), time_to_connect));
-    UniqueFd socket = connect_tcp(peer.address, peer.port, soon, obstacle.text);
+    UniqueFd socket = connect_tcp(address, peer.port, soon, obstacle.text);
     if (socket) {
       Channel channel = prove(std::move(socket), context, request, deadline, obstacle);
       if (channel) return channel;
     }
-    if (obstacle.is_final || deadline.passed()) {
-      throw CommError(fmt::format("no data connection to {} at {}: {}", name,
-                                  endpoint_name(peer.address, peer.port), obstacle.text));
+    const std::string problem =
+        fmt::format("no data connection to {} at {}: {}{}", name, endpoint_name(address, peer.port),
+                    obstacle.text, advice(own.address, address, obstacle));
+    if (obstacle.is_final || deadline.passed()) throw CommError(problem);
+    if (warning && warning->passed()) {
+      log::warn("{}; trying on", problem);
+      warning.reset();
     }
     if (look) look();
     backoff.pause();
@@ -103,15 +130,15 @@ void require_success(MeetingWatch& watch, const std::vector<PeerInfo>& peers) {
 }
 
 void admit_peers(std::map<int, Channel>& channels, std::vector<int> awaited, AuthenticatedListener& listener,
-                 Deadline deadline, const Look& look) {
+                 const std::string& own_name, Deadline deadline, const Look& look) {
+  const Deadline last = Deadline::in(deadline.left() + grace_for_obstacle);
   while (!awaited.empty()) {
-    auto connection = listener.admit(Deadline::in(std::min(deadline.left(), time_between_looks)));
-    if (!connection && deadline.passed()) {
-      throw CommError(fmt::format("{} made no data connection in time", name_of_ranks(awaited)));
-    }
+    auto connection = listener.admit(Deadline::in(std::min(last.left(), time_between_looks)));
     if (!connection) {
       if (look) look();
-      continue;
+      if (!last.passed()) continue;
+      throw CommError(
+          fmt::format("{} made no data connection to {} in time", name_of_ranks(awaited), own_name));
     }
     const auto peer =
         std::ranges::find_if(awaited, [&](int rank) { return purpose_of(rank) == connection->purpose; });
@@ -200,15 +227,24 @@ std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks
         fmt::format("{} was in this run and has left it: start all nodes again", name_of(rank, first)));
   }
   std::vector<PeerInfo> peers;
+  std::optional<Deadline> warning;
+  if (rank == 0) warning = Deadline::in(time_for_nodes_to_start);
   // Asks now and then who is there, to be able to name the next if the store goes.
   for (Seconds wait{0}; std::ssize(peers) < ranks; wait = std::clamp(2 * wait, shortest_wait, longest_wait)) {
     const int awaited = static_cast<int>(peers.size());
     const Deadline answer = Deadline::in(std::min(wait, deadline.left()));
     for (const std::string& text : wait_for_peers(store, awaited, ranks, answer, watch))
       peers.push_back(decode_peer_info(text, static_cast<int>(peers.size())));
-    if (std::ssize(peers) == awaited && deadline.passed()) {
-      throw CommError(fmt::format("{} of {} did not join the rendezvous in time: were all nodes started?",
-                                  name_of_ranks(absent_ranks(store, awaited, ranks, key_of)), ranks));
+    if (std::ssize(peers) != awaited) continue;
+    const auto absent = [&] {
+      return fmt::format("{} of {}", name_of_ranks(absent_ranks(store, awaited, ranks, key_of)), ranks);
+    };
+    if (deadline.passed()) {
+      throw CommError(fmt::format("{} did not join the rendezvous in time at {}", absent(), place_of(store)));
+    }
+    if (warning && warning->passed()) {
+      log::warn("rank 0 waits for {} to join at {}", absent(), place_of(store));
+      warning.reset();
     }
   }
   return peers;
@@ -225,16 +261,18 @@ std::vector<Link> connect_peers(const Placement& placement, int rank, const std:
   const ConnectionRequest request{.purpose = purpose_of(rank), .encrypted = security.encrypted};
   std::map<int, Channel> channels;
   std::vector<int> awaited;
+  const PeerInfo& own = peers[static_cast<std::size_t>(rank)];
   for (const int number : placement.peers(rank)) {
     if (number > rank) {
       awaited.push_back(number);
       continue;
     }
-    PeerInfo peer = peers[static_cast<std::size_t>(number)];
-    peer.address = as_seen_from(peers[static_cast<std::size_t>(rank)].address, peer.address);
-    channels[number] = connect_peer(peer, name_of(number, peer), context, request, deadline, look);
+    const PeerInfo& peer = peers[static_cast<std::size_t>(number)];
+    channels[number] = connect_peer(own, peer, name_of(number, peer), context, request, deadline, look);
   }
-  admit_peers(channels, std::move(awaited), listener, deadline, look);
+  const std::string own_name =
+      fmt::format("{} at {}", name_of(rank, own), endpoint_name(own.address, own.port));
+  admit_peers(channels, std::move(awaited), listener, own_name, deadline, look);
   std::vector<Link> links;
   for (auto& [peer, channel] : channels) {
     links.emplace_back(peer, std::move(channel));

@@ -30,9 +30,8 @@ void check_complete(const Variables& variables) {
         "does: start `launch trainer ...`, which reads PET_NPROC_PER_NODE");
   }
   throw UsageError(
-      fmt::format("RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT go together, but {} is not set: "
-                  "set it",
-                  missing));
+      fmt::format("RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT go together, but {} {}", missing,
+                  missing.find(',') == std::string::npos ? "is not set: set it" : "are not set: set them"));
 }
 
 /// Scripts set the five variables from those of srun or mpirun, which tell of the nodes, too.

@@ -40,7 +40,7 @@ const char* hint_for(int error) {
       return "make its folder first";
     case EEXIST:
     case ENOTDIR:
-      return "a file is where a folder should be: choose another";
+      return "a file, or a link that leads nowhere, is where a folder should be: choose another";
     default:
       return "check the disk and the folder";
   }

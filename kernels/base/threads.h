@@ -8,12 +8,20 @@
 
 namespace lockstep {
 
+/// Why the system gave no process, and what to do.
+inline std::string obstacle_to_start_process(int error) {
+  return errno_message(error) + "; raise ulimit -u, or the container's limit of processes";
+}
+
 /// Why the system gave no thread, and what to do. EAGAIN stands for a stack that found no room, too.
 inline std::string obstacle_to_start_thread(int error) {
-  rlimit space{};
-  const bool is_bounded = getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY;
-  return errno_message(error) + "; raise " + (is_bounded ? "ulimit -v, or " : "") +
-         "ulimit -u, or the container's limit of processes";
+  const auto if_bounded = [](auto resource, const char* option) {
+    rlimit bytes{};
+    const bool is_bounded = getrlimit(resource, &bytes) == 0 && bytes.rlim_cur != RLIM_INFINITY;
+    return is_bounded ? std::string(option) + ", or " : std::string();
+  };
+  return errno_message(error) + "; raise " + if_bounded(RLIMIT_AS, "ulimit -v") +
+         if_bounded(RLIMIT_DATA, "ulimit -d") + "ulimit -u, or the container's limit of processes";
 }
 
 }  // namespace lockstep

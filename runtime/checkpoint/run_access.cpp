@@ -6,12 +6,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <exception>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "kernels/base/deadline.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
 #include "kernels/base/host.h"
@@ -59,6 +62,17 @@ void write_holder(const UniqueFd& fd, const std::filesystem::path& file, const s
   const auto empty = [&] { return ::ftruncate(fd.get(), 0); };
   const auto write = [&] { return ::pwrite(fd.get(), holder.data(), holder.size(), 0); };
   if (uninterrupted(empty) != 0 || uninterrupted(write) != size) fail(file, errno);
+}
+
+/// Who holds the lock, by its `file`. It locks before it writes that, so nobody is named there for a moment;
+/// a run that is refused holds it without a name.
+std::string holder_of(const fs::path& file) {
+  constexpr Seconds time_to_write{0.5};
+  for (const Deadline deadline = Deadline::in(time_to_write); !deadline.passed();) {
+    if (std::string holder = first_line(file); !holder.empty()) return holder;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return "another run";
 }
 
 /// Also where nothing tells what it holds.
@@ -145,7 +159,7 @@ RunLock::RunLock(const std::filesystem::path& run, const std::string& holder) {
   if (uninterrupted([&] { return ::fcntl(fd_.get(), F_OFD_SETLK, &whole); }) != 0) {
     if (errno == EAGAIN || errno == EACCES) {
       throw UsageError(fmt::format("{} is in use by {}: wait for it, or name another --run-dir", run.string(),
-                                   first_line(file)));
+                                   holder_of(file)));
     }
     log::warn("{} cannot be locked here ({}): see that no second run uses it", file.string(),
               errno_message(errno));

@@ -81,9 +81,11 @@ bool resumes_in(const fs::path& run, const std::string& resume) {
   return resumed && normal(*resumed) == normal(run);
 }
 
-/// Of a --resume that names one file of a checkpoint.
-std::string reason_to_refuse(const std::string& resume) {
+/// Of a --resume that names one file of a checkpoint, and of a RUN beneath nothing.
+std::string reason_to_refuse(const fs::path& run, const std::string& resume) {
   std::error_code ignored;
+  if (run.is_relative() && fs::current_path(ignored).empty())
+    return "the working directory has been removed: cd to one that is there, or give an absolute --run-dir";
   if (!names_a_path(resume) || !fs::is_regular_file(resume, ignored)) return {};
   return fmt::format("--resume {}: is a file; name the folder RUN/checkpoints/step-N, or its RUN", resume);
 }
@@ -188,7 +190,7 @@ RunDirectory agree_on_run_directory(comm::Communicator& communicator, const fs::
   Json decision;
   if (rank == 0) {
     const Activity::Work work(activity, "making " + run.string());
-    problem = reason_to_refuse(resume);
+    problem = reason_to_refuse(run, resume);
     if (problem.empty()) {
       mask_writes_of_foreign_group(run);
       if (make_folders(run)) made.emplace(run, activity);

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -6,6 +7,8 @@
 #include <cstdlib>
 #include <exception>
 #include <system_error>
+
+#include <fmt/format.h>
 
 #include "comm/world/world.h"
 #include "kernels/base/error.h"
@@ -17,6 +20,18 @@
 #include "runtime/commands/commands.h"
 
 namespace lockstep::runtime {
+namespace {
+
+/// A rank that finds no more room in its stack, or a thread in its own, dies of SIGSEGV without a word.
+void require_stack() {
+  constexpr rlim_t least_kib = 256;
+  rlimit bytes{};
+  if (getrlimit(RLIMIT_STACK, &bytes) != 0 || bytes.rlim_cur >= least_kib * 1024) return;
+  throw DeviceError(fmt::format("a stack of {} KiB is too small: raise ulimit -s to {} or more",
+                                bytes.rlim_cur / 1024, least_kib));
+}
+
+}  // namespace
 
 void write_error_file(const std::string& message, ExitCode code) {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
@@ -46,6 +61,7 @@ int run_reporting_errors(const std::function<int()>& command) {
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` fails, and is reported, as any other
   set_up_log(0, 1);               // until the ranks are known
   try {
+    require_stack();
     return command();
   } catch (const Error& error) {
     return report_error(error.what(), error.code());

@@ -55,7 +55,8 @@ class HungRank {
 
   [[noreturn]] void leave(const std::string& what) {
     const std::string message =
-        fmt::format("{}: no progress for {:.3g} s; is a disk stuck?", what, limit_.count());
+        fmt::format("{}: no progress for {:.3g} s; is a disk stuck, or --timeout too short for it?", what,
+                    limit_.count());
     session_.communicator->abort(message);
     const auto report = session_.communicator->failure_report();
     const std::lock_guard lock(mutex_);

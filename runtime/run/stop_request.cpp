@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/base/descriptors.h"
 #include "kernels/base/error.h"
 #include "kernels/base/signals.h"
 
@@ -28,7 +29,7 @@ StopRequest::StopRequest() : heeded_(heeded_signals(stop_signals)) {
   signals_ = UniqueFd(signalfd(-1, &heeded_, SFD_NONBLOCK | SFD_CLOEXEC));
   stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC));
   if (!signals_ || !stop_)
-    throw DeviceError(fmt::format("cannot wait for signals: {}", errno_message(errno)));
+    throw DeviceError(fmt::format("cannot wait for signals: {}", obstacle_to_open(errno)));
   thread_ = std::thread(&StopRequest::listen, this);
 }
 

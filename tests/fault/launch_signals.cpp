@@ -1,9 +1,15 @@
+#include <unistd.h>
+
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "tests/fault/launch_process.h"
 #include "tests/support/catch.h"
+#include "tests/support/skip.h"
+#include "tests/support/temporary_folder.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -83,6 +89,42 @@ TEST_CASE("ranks that ignore a passed-on SIGTERM are killed after the shutdown t
   kill(launch.pid(), SIGTERM);
   CHECK(launch.wait_for_end() == 128 + SIGKILL);
   CHECK(wait_until_gone(launch.number_after("pid0")));
+}
+
+TEST_CASE("a signal ends launch where /proc is that of another PID namespace, and names no process of it") {
+  if (std::system("unshare --pid --fork true 2>/dev/null") != 0)
+    return tests::skip("this machine allows no PID namespaces");
+  const auto inside = [](const std::string& script) -> std::vector<std::string> {
+    return {"/usr/bin/unshare", "--pid", "--fork", "--kill-child", LAUNCH_PROGRAM, "sh", "-c", script};
+  };
+  tests::Program good(inside("true"));
+  CHECK(good.wait_for_end() == 0);
+  CHECK_THAT(good.output(), !contains("behind"));
+  tests::Program outer(inside("echo ready.; exec sleep 1000"));
+  outer.wait_for("ready.\n");
+  kill(tests::child_named(outer.pid(), "launch"), SIGTERM);
+  CHECK(outer.wait_for_end() == 128 + SIGTERM);
+  CHECK(tests::count_of(outer.output(), "unshare --mount-proc") == 1);
+}
+
+TEST_CASE("what launch may not kill is named, and keeps it no longer than the shutdown timeout") {
+  if (geteuid() != 0) return tests::skip("needs root");
+  const tests::TemporaryFolder folder;
+  const auto as_root = folder.path() / "setpriv";
+  std::filesystem::copy("/usr/bin/setpriv", as_root);
+  std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
+  std::filesystem::permissions(as_root, std::filesystem::perms(04755));
+  const std::string script = fmt::format(
+      "{} --reuid=0 sh -c 'echo root=$$.; exec sleep 1000 >/dev/null 2>&1' & wait", as_root.string());
+  tests::Program launch({"/usr/bin/setpriv", "--reuid=65534", "--clear-groups", LAUNCH_PROGRAM,
+                         "--shutdown_timeout=0.3", "sh", "-c", script});
+  launch.wait_for(".\n");
+  const pid_t of_root = launch.number_after("root");
+  kill(launch.pid(), SIGTERM);
+  CHECK(launch.wait_for_end() == 128 + SIGTERM);
+  CHECK_THAT(launch.output(),
+             contains(fmt::format("left sleep (pid {}) behind, which launch cannot kill", of_root)));
+  kill(of_root, SIGKILL);
 }
 
 TEST_CASE("^C again kills at once") {

@@ -1,11 +1,16 @@
 // Runs that get too little of the machine: descriptors, processes, bytes of a file, memory, time of its
 // processors. They end well, however slowly, or with a line that says what there was too little of, and go on
 // to the same bits elsewhere.
+#include <sys/resource.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 #include <map>
 
+#include "kernels/base/threads.h"
 #include "tests/fault/short_runs.h"
+#include "tests/support/child_process.h"
 #include "tests/support/skip.h"
 #include "tests/support/text.h"
 
@@ -24,7 +29,7 @@ struct Limit {
 
 const char* const no_descriptor = "Too many open files";
 const char* const too_large = "File too large; raise ulimit -f";
-const char* const no_process = "Resource temporarily unavailable";
+const char* const no_process = "Resource temporarily unavailable; ";  // and what to do
 const char* const no_memory = "the kernel does that when memory runs out";
 
 const std::vector<Limit> limits{
@@ -32,6 +37,7 @@ const std::vector<Limit> limits{
     {by_tcp, "descriptors", {"64"}, {}},
     {by_memory, "descriptors", {"6", "8", "12", "18", "20", "22"}, {4}, no_descriptor},
     {by_tcp, "descriptors", {"22", "24", "26", "28"}, {4, 5}, no_descriptor},
+    {by_memory, "KiB of a stack", {"64", "96"}, {4}, "raise ulimit -s"},
     {by_memory, "blocks of a file", {"0", "1", "8", "64", "128"}, {4}, too_large},
     {by_tcp, "blocks of a file", {"0", "1", "8", "64", "128"}, {4}, too_large},
     {by_memory, "pids.max", {"2", "4", "6", "8", "10", "12", "14", "16"}, {4}, no_process},
@@ -40,8 +46,8 @@ const std::vector<Limit> limits{
     {by_tcp, "cpu.max", {"5000"}, {}},  // of 100 ms in each 100 ms: a twentieth
 };
 
-const std::map<std::string, std::string> shell_limits{{"descriptors", "ulimit -n"},
-                                                      {"blocks of a file", "ulimit -f"}};
+const std::map<std::string, std::string> shell_limits{
+    {"descriptors", "ulimit -n"}, {"blocks of a file", "ulimit -f"}, {"KiB of a stack", "ulimit -s"}};
 
 /// The folder of a new control group with this file, or none; version 1 has other names and a folder for each
 /// controller.
@@ -150,7 +156,24 @@ TEST_CASE("where there is no address space for the stack of a thread, that limit
   const int code = run.wait_for_end();
   if (code == 100) return skip("this machine allows no stacks of a gigabyte");
   CHECK(code == 4);
-  CHECK_THAT(run.output(), contains(no_process) && contains("ulimit -v"));
+  CHECK_THAT(run.output(), contains("Resource temporarily unavailable; raise ulimit -v, or ulimit -u"));
+}
+
+TEST_CASE("a limit of data is named where there is no room for a thread") {
+  ChildProcess limited([] {
+    const rlimit bytes{.rlim_cur = 1 << 30, .rlim_max = 1 << 30};
+    if (::setrlimit(RLIMIT_DATA, &bytes) != 0) return 1;
+    return obstacle_to_start_thread(EAGAIN).find("raise ulimit -d, or ulimit -u") != std::string::npos ? 0
+                                                                                                       : 2;
+  });
+  CHECK(limited.wait() == 0);
+}
+
+TEST_CASE("a rank without a descriptor for signals says what to do") {
+  Program run(Words{"/bin/sh", "-c", "ulimit -n 4; exec \"$0\" \"$@\"", TRAINER_PROGRAM} + few_steps);
+  CHECK(run.wait_for_end() == 4);
+  CHECK_THAT(run.output(),
+             contains("cannot wait for signals: Too many open files: raise the limit (ulimit -n)"));
 }
 
 TEST_CASE("launch needs no more than two descriptors for each rank") {

@@ -243,8 +243,11 @@ TEST_CASE("folders are made with those above them") {
   CHECK(std::filesystem::is_directory(folder / "a/b/c"));
   CHECK_FALSE(make_folders(folder / "a/b/c"));
   write_file(folder / "file", "text");
-  CHECK_THAT(message_of<DeviceError>([&] { make_folders(folder / "file/a"); }),
-             contains("file: cannot be made") && contains("a file is where a folder should be"));
+  std::filesystem::create_symlink("nowhere", folder / "link");
+  for (const char* taken : {"file/a", "link"}) {
+    CHECK_THAT(message_of<DeviceError>([&] { make_folders(folder / taken); }),
+               contains(": cannot be made") && contains("a file, or a link that leads nowhere, is where"));
+  }
 }
 
 TEST_CASE("a text comes whole, or not at all") {

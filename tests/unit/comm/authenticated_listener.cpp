@@ -175,6 +175,23 @@ TEST_CASE("a store takes more clients than the soft limit of descriptors has roo
   CHECK(holder.outcome().empty());
 }
 
+TEST_CASE("a port tells of what goes on in longer and longer pauses, and of a new reason at once", "[tcp]") {
+  constexpr Seconds nothing_to_tell{60};
+  RejectionLog log("store");
+  log.add("its secret is another", "10.0.0.1:1");
+  CHECK(log.time_left() > nothing_to_tell);
+  log.add("its secret is another", "10.0.0.1:2");
+  CHECK(log.time_left() <= Seconds(1));
+  while (log.time_left() < nothing_to_tell) {
+    poll(nullptr, 0, 1);
+    log.write_when_due();
+  }
+  log.add("its secret is another", "10.0.0.1:3");
+  CHECK(log.time_left() > Seconds(1.5));
+  log.add("no handshake in time", "10.0.0.1:4");
+  CHECK(log.time_left() > nothing_to_tell);
+}
+
 TEST_CASE("a port range that is used up is named", "[tcp]") {
   const UniqueFd taken = listen_tcp("127.0.0.1", 0);
   const int port = local_port(taken.get());

@@ -97,13 +97,16 @@ TEST_CASE("a rank that does not join the rendezvous is named", "[comm]") {
   SECTION("another than rank 0") {
     const auto errors =
         run_threads(2, [&](int rank) { make_communicator(local_world(rank, 4, run_id), timeout(0.3)); });
-    CHECK(errors[0] == "ranks 2, 3 did not join the rendezvous in time");
+    CHECK(errors[0] ==
+          "ranks 2, 3 did not join the rendezvous in time: was every rank started, with the same run id, by "
+          "the same user and in the same network namespace?");
     CHECK(errors[1] == errors[0]);
   }
   SECTION("rank 0") {
     const auto errors =
         run_threads(1, [&](int) { make_communicator(local_world(1, 2, run_id), timeout(0.3)); });
-    CHECK_THAT(errors[0], contains("rank 0 did not join the rendezvous in time"));
+    CHECK_THAT(errors[0],
+               contains("rank 0 did not join the rendezvous in time") && contains("by the same user"));
   }
   CHECK(since(start) < Seconds(2 * tests::slowness));
 }

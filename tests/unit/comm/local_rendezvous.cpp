@@ -171,7 +171,7 @@ TEST_CASE("ranks of a node wait for each other until the deadline of the rendezv
   const auto begin = Clock::now();
   const std::string said = tests::message_of<CommError>(
       [] { const NodeRanks node(member(0, fresh_run_id()), patience, Deadline::in(Seconds(0.2))); });
-  CHECK(said == "rank 1 did not join the rendezvous in time");
+  CHECK_THAT(said, StartsWith("rank 1 did not join the rendezvous in time"));
   CHECK(Clock::now() - begin < patience / 2);
 }
 
@@ -251,7 +251,7 @@ TEST_CASE("a message that cannot be sent ends the connection at both ends, and e
   const auto begin = Clock::now();
   auto leader = failure_of(member(0, run_id), c.of_leader, c.leader_waits);
   auto peer = failure_of(member(1, run_id), c.of_peer, patience);
-  CHECK(leader.get() == c.leader_says);
+  CHECK_THAT(leader.get(), StartsWith(c.leader_says));
   CHECK(peer.get() == "the connection to rank 0 ended during the rendezvous");
   CHECK(Clock::now() - begin < patience / 2);
 }

@@ -41,8 +41,11 @@ TEST_CASE("the peer exchange names all missing ranks", "[comm]") {
     StoreClient store = connect();
     exchange_peer_info(store, 2 * rank, 4, {}, Deadline::in(Seconds(0.5)));  // ranks 0 and 2
   });
-  CHECK(errors == std::vector<std::string>(
-                      2, "ranks 1, 3 of 4 did not join the rendezvous in time: were all nodes started?"));
+  const std::string reason = fmt::format(
+      "ranks 1, 3 of 4 did not join the rendezvous in time at 127.0.0.1:{}, which other hosts cannot reach: "
+      "were all nodes started with that address of rank 0?",
+      server.port());
+  CHECK(errors == std::vector<std::string>(2, reason));
 }
 
 TEST_CASE("who waits for a rank still names it when the store is lost", "[comm]") {
@@ -130,8 +133,11 @@ TEST_CASE("who gives up before all have joined tells the others why", "[comm]") 
   const auto errors = run_threads(2, [&](int rank) {
     join_nodes(rank, {0, 1, 2}, run_id, port, Seconds(rank == gives_up ? 2 : 30));
   });
-  CHECK(errors == std::vector<std::string>(
-                      2, "rank 2 of 3 did not join the rendezvous in time: were all nodes started?"));
+  const std::string reason = fmt::format(
+      "rank 2 of 3 did not join the rendezvous in time at 127.0.0.1:{}, which other hosts cannot reach: were "
+      "all nodes started with that address of rank 0?",
+      port);
+  CHECK(errors == std::vector<std::string>(2, reason));
   CHECK(Clock::now() - begin < Seconds(12));
 }
 

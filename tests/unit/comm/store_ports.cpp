@@ -105,6 +105,14 @@ TEST_CASE("what is in the way at a wide range is one line", "[store]") {
   CHECK(message.size() < 1000);
 }
 
+TEST_CASE("an obstacle at the only port has no port before it, and no advice but its own") {
+  const StoreServer server(loopback, {0}, of_run);
+  const Credentials other{"run", "another secret"};
+  const std::string message = tests::message_of<CommError>(
+      [&] { StoreClient::connect(loopback, {server.port()}, other, Deadline::in(Seconds(0.3))); });
+  CHECK(message == fmt::format("no store of run run at 127.0.0.1, port {}: {}", server.port(), wrong_secret));
+}
+
 TEST_CASE("the first ports of a wide range are asked again, and spoken of, before all others were asked",
           "[store]") {
   const Stranger first;

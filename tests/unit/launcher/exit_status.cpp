@@ -1,9 +1,12 @@
 #include "launcher/exit_status.h"
 
+#include <sys/resource.h>
+
 #include <csignal>
 
 #include "launcher/output.h"
 #include "tests/support/catch.h"
+#include "tests/support/child_process.h"
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep::launcher {
@@ -93,6 +96,20 @@ TEST_CASE("the report names the first cause, its message, and the others") {
         "launch: rank 5 (pid 123) was killed by SIGSEGV after 3.2 s [local rank 1, host hostA]\n"
         "launch:   it said: index out of range\n"
         "launch:   then rank 4 left with exit code 5\n");
+}
+
+TEST_CASE(
+    "SIGKILL is explained by a limit of processor time, where there is one, and else not by memory alone") {
+  const ExitStatus cause = killed(0, SIGKILL);
+  const auto report = [&] { return failure_report(cause, {cause}, {RankFacts{}}, "hostA", std::nullopt); };
+  CHECK_THAT(report(), tests::contains("memory runs out: see dmesg; or somebody's kill -9"));
+  tests::ChildProcess limited([&] {
+    const rlimit seconds{.rlim_cur = 1234, .rlim_max = 1234};
+    return setrlimit(RLIMIT_CPU, &seconds) == 0 && report().find("1234 s (ulimit -t)") != std::string::npos
+               ? 0
+               : 1;
+  });
+  CHECK(limited.wait() == 0);
 }
 
 TEST_CASE("ranks that ended alike share a line") {

@@ -2,6 +2,8 @@
 
 #include <csignal>
 
+#include <fmt/format.h>
+
 #include "kernels/base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
@@ -121,6 +123,23 @@ TEST_CASE("an endpoint stands in for address and port; standalone ignores both")
   CHECK(parse({"--rdzv_endpoint=hostA:7000", "--master_port=8", "p"}).master_port == 8);
   CHECK(parse({"--standalone", "--rdzv_endpoint=hostA:7000", "p"}).master_addr == "127.0.0.1");
   CHECK(parse({"--standalone", "--master_port=8", "p"}).master_port == 0);
+}
+
+TEST_CASE("an endpoint or an address that can be none is refused with what to type") {
+  for (const char* wrong : {"http://hostA:29500", "hostA :29514", "[::1", "::1]", "127.0.0.1:29500:3", "::1",
+                            "hostA:", "fd00::1"}) {
+    INFO(wrong);
+    CHECK(complaint({std::string("--rdzv_endpoint=") + wrong, "p"}) ==
+          fmt::format("--rdzv-endpoint: '{}' is none: want HOST, HOST:PORT, [IPV6] or [IPV6]:PORT", wrong));
+  }
+  for (const char* wrong : {"hostA:29500", "http://hostA", "host A", "[hostA]:1"}) {
+    INFO(wrong);
+    CHECK(complaint({std::string("--master_addr=") + wrong, "p"}) ==
+          fmt::format(
+              "--master-addr: '{}' is none: want a host's name or address, and the port in --master-port",
+              wrong));
+  }
+  CHECK(parse({"--master_addr=fe80::1%eth0", "p"}).master_addr == "fe80::1%eth0");
 }
 
 TEST_CASE("what one node needs nothing of is accepted, what is missing is refused") {

@@ -51,6 +51,13 @@ TEST_CASE("a folder that was made for a run goes with its lock, unless it is kep
   CHECK(fs::exists(run / "lock"));
 }
 
+TEST_CASE("a folder is in use by another run, where the holder's lock does not tell who that is") {
+  const tests::TemporaryFolder folder;
+  const RunLock holder(folder.path(), {});
+  CHECK_THAT(tests::message_of<UsageError>([&] { const RunLock lock(folder.path(), "second"); }),
+             tests::contains("is in use by another run: wait for it"));
+}
+
 TEST_CASE("a new run's folder that everyone could write is refused, and goes") {
   const tests::TemporaryFolder folder;
   const auto communicator = comm::make_communicator({}, {});

@@ -41,6 +41,17 @@ class WorkingFolder {
   const fs::path before_;
 };
 
+TEST_CASE("a run is refused in a working directory that is gone, unless it is absolute") {
+  const tests::TemporaryFolder folder;
+  const auto communicator = comm::make_communicator({}, {});
+  fs::create_directory(folder / "gone");
+  const WorkingFolder there(folder / "gone");
+  fs::remove(folder / "gone");
+  CHECK_THAT(tests::message_of<UsageError>([&] { agree_on_run_directory(*communicator, "run", "none"); }),
+             tests::contains("the working directory has been removed: cd to one that is there"));
+  CHECK(agree_on_run_directory(*communicator, folder / "run", "none").is_new);
+}
+
 TEST_CASE("what is typed in a run and beside its checkpoints belongs to the run") {
   const tests::TemporaryFolder run;
   const auto communicator = comm::make_communicator({}, {});
