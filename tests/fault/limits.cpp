@@ -171,7 +171,7 @@ TEST_CASE("a limit of data is named where there is no room for a thread") {
 
 TEST_CASE("a rank without a descriptor for signals says what to do") {
   // The loader of libraries needs the fourth, which the test may have been started with.
-  Program run(Words{"/bin/sh", "-c", "ulimit -n 4; exec 3>&-; exec \"$0\" \"$@\"", TRAINER_PROGRAM} +
+  Program run(Words{"/bin/sh", "-c", "exec 3>&-; ulimit -n 4; exec \"$0\" \"$@\"", TRAINER_PROGRAM} +
               few_steps);
   CHECK(run.wait_for_end() == 4);
   CHECK_THAT(run.output(),
