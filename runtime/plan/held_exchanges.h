@@ -56,11 +56,15 @@ class HeldExchanges {
 
   /// The mean of all ranks' shares: of the time from the first offer to the end of backward. What is no
   /// number is 1.
-  void follow(double share) { share_ += gain * (std::min(1.0, share) - share_); }
+  void follow(double share) {
+    const double weight = std::max(least_weight, 1 / ++followed_);
+    share_ += weight * (std::min(1.0, share) - share_);
+  }
 
  private:
-  /// It settles within some tens of steps, and the noise of single ones hardly moves it.
-  static constexpr double gain = 0.125;
+  /// Of a step, in the mean of the last: the noise of single ones hardly moves it. The first are a mean of
+  /// equal weights, or it would take some tens of steps to settle.
+  static constexpr double least_weight = 0.125;
 
   struct Held {
     Call call;
@@ -81,6 +85,7 @@ class HeldExchanges {
   std::size_t offered_ = 0;
   double free_at_ = 0;  ///< the queue, in such shares
   double share_ = 0;    ///< that a mean exchange takes
+  double followed_ = 0;
 };
 
 }  // namespace lockstep::runtime

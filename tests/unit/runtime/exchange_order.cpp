@@ -69,6 +69,13 @@ TEST_CASE("exchange order: those that are held come behind the last, and the las
   CHECK(exchanges.run_step() == std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6});
 }
 
+TEST_CASE("exchange order: it settles within the first steps") {
+  Exchanges exchanges;
+  exchanges.gate.set_value();
+  for (int step = 0; step < 3; ++step) exchanges.order.follow(0.26);
+  CHECK(exchanges.run_step() == std::vector<std::size_t>{0, 1, 3, 4, 6, 5, 2});
+}
+
 TEST_CASE("exchange order: while backward is long the queue gets what was held") {
   Exchanges exchanges({0, 0.01, 0.02, 0.03, 0.9, 0.95});
   exchanges.gate.set_value();
