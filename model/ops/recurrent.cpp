@@ -33,6 +33,7 @@ std::vector<ValueId> cut(Backward& backward, ValueId x, std::int64_t steps) {
 /// where none are given they are 0, and the others' sum has the same bits.
 template <class Op>
 void add_weight_gradient(Backward& backward, const Op& op, ValueId dpre) {
+  if (!backward.needs(Op::weight)) return;
   const ValueId y = backward.output(Op::y);
   const ValueType states = backward.type(y);
   const std::int64_t steps = states.shape[0];
