@@ -10,10 +10,9 @@
 /// "Long short-term memory", 1997) compute one layer in one direction. Tensors are steps first, as those are
 /// by default: a step of all rows is one matrix, and the states before each step are those behind it, a step
 /// further. The input's part of all steps, with both biases, x W_ih^T + b_ih + b_hh, is a product of its own
-/// (kernels/linear.h); these ops take it as `pre` (T, N, G H), G gates of H units. A row of fewer steps than
-/// T
-/// (`lengths`) stands still from its last one on: what the ops write there is 0, and no gradient comes from
-/// there. States are f32 inside, whatever the operands are.
+/// (kernels/linear.h); these ops take it as `pre` (T, N, G H), G gates of H units. A row that has less
+/// than T steps (`lengths`) stands still from its last one on: what the ops write there is 0, and no
+/// gradient comes from there. States are f32 inside, whatever the operands are.
 namespace lockstep::kernels {
 
 /// Rows, steps and units of a layer.

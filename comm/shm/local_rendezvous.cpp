@@ -120,8 +120,7 @@ std::string name_of(int rank, pid_t pid) {
 std::string absence_of(const std::vector<int>& ranks) {
   return fmt::format(
       "{} did not join the rendezvous in time: was every rank started, with the same run id, by the same "
-      "user "
-      "and in the same network namespace?",
+      "user and in the same network namespace?",
       name_of_ranks(ranks));
 }
 
