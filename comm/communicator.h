@@ -26,6 +26,12 @@ struct ExchangeTiming {
   std::int64_t skew_ns = 0;      ///< waiting for the last peer to arrive
   std::int64_t transfer_ns = 0;  ///< from then on, until the result is in place
   std::int64_t exposed_ns = 0;   ///< a stream waited for it: see `wait_for_exchange`
+
+  void add(const ExchangeTiming& other) {
+    skew_ns += other.skew_ns;
+    transfer_ns += other.transfer_ns;
+    exposed_ns += other.exposed_ns;
+  }
 };
 
 /// What a collective exchanges, for reports, and whether a thread waits for it.
@@ -69,7 +75,7 @@ class Communicator {
 
   /// Sums the range over all ranks; this rank's shard of it (`shard_of` with this rank) then holds the sum,
   /// as all_reduce would leave it. Every other element of the range holds what this rank had put there; by
-  /// mpi it may hold the sum. For optimizers whose states are sharded: no step has one yet.
+  /// mpi it may hold the sum.
   virtual ExchangeTiming reduce_scatter(const ArenaRange& range, ExchangeLabel label,
                                         kernels::Stream& stream) = 0;
   /// Copies each rank's shard of the range to all ranks; elements of any type. After a reduce_scatter the

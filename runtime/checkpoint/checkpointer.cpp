@@ -149,7 +149,7 @@ Checkpointer::Checkpointer(comm::Communicator& communicator, const ParameterIO& 
 void Checkpointer::save(RunState state) {
   if (has_saved(state.step)) return;
   const Activity::Work saving(activity_, std::string("copying the replica"), Activity::Needs::peers);
-  const std::string not_finite = writer_ ? stage(state.step) : std::string();
+  const std::string not_finite = stage(state.step);
   const std::string mine = to_text(
       {.fingerprint = replica_.fingerprint(), .time = seconds_since_1970(), .not_finite = not_finite});
   std::vector<ReplicaDigest> digests;
@@ -170,11 +170,15 @@ void Checkpointer::save(RunState state) {
 }
 
 std::string Checkpointer::stage(std::int64_t step) {
+  if (!writer_) {
+    replica_.optimizer_state(communicator_, nullptr);
+    return {};
+  }
   CheckpointContent& content = writer_->staging();
   content.step = step;
   content.names = names_;
   replica_.parameters(content.weights);
-  replica_.optimizer_state(content.optimizer);
+  replica_.optimizer_state(communicator_, &content.optimizer);
   const std::string weights = first_not_finite(content.weights);
   return weights.empty() ? first_not_finite(content.optimizer) : weights;
 }

@@ -36,6 +36,7 @@ int plan_command(const std::vector<std::string>& given) {
   const PlanRequest request =
       training_request(options, key, world.size,
                        {.defers = defers_updates(*device, options.backend, crosses_nodes),
+                        .shards_updates = can_shard_updates(*device, options.backend, crosses_nodes),
                         .stream_ordered = comm::may_use_nccl(options.backend, *device)});
   const Plan plan = make_plan(task.model, task.input, request, *device, plan_constraints(options));
   if (options.num_workers < 0) options.num_workers = usable_cores(world);

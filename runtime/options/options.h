@@ -96,6 +96,7 @@ struct Options {
   double bucket_cap_mb = 25;
   double first_bucket_mb = 1;
   bool no_overlap = false;
+  bool shard_optimizer = false;  ///< each rank updates a shard, and keeps the state of that alone
   std::string grad_dtype = "fp32";
   std::string embedding_exchange = "auto";
   bool sync_bn = false;  ///< batch norm's statistics of all ranks' samples

@@ -20,8 +20,7 @@ constexpr Range<std::int64_t> sample_counts{1, std::int64_t{1} << 33};
 constexpr Range<std::int64_t> step_counts{1, 1'000'000'000'000};
 /// 0 turns off what happens every so many.
 constexpr Range<std::int64_t> intervals{0, step_counts.most};
-constexpr Range<std::int64_t> class_counts{0, data::most_classes};
-constexpr Range<std::int64_t> vocabularies{1, data::most_classes};
+constexpr Range<std::int64_t> class_counts{0, data::most_classes}, vocabularies{1, data::most_classes};
 constexpr Range<std::int64_t> sequence_lengths{1, std::int64_t{1} << 24};
 constexpr Range<std::int64_t> batch_sizes{1, most_global_batch};
 constexpr Range<std::int64_t> thread_counts{1, most_threads};
@@ -32,8 +31,7 @@ constexpr Range<double> not_negative{0, 1e38};
 /// CPUs flush the second moment of gradients below 3e-18 to 0: a smaller term alone would make of those steps
 /// many times the rate.
 constexpr Range<double> denominator_terms{1e-17, not_negative.most};
-constexpr Range<double> shares{0, 1};
-constexpr Range<double> below_one{0, 0.9999999};
+constexpr Range<double> shares{0, 1}, below_one{0, 0.9999999};
 constexpr Range<double> mebibytes{0, static_cast<double>(most_bytes >> 20)};
 constexpr Range<double> seconds{0.001, 1e12};
 
@@ -206,6 +204,8 @@ std::vector<OptionEntry> device_and_exchange() {
       sync_bn({"exchange", "sync-bn", "",
                "batch norm takes the statistics of all ranks' samples, as nn.SyncBatchNorm", numbers}),
       on_off({"exchange", "no-overlap", "", "exchange only after backward", course}, &O::no_overlap),
+      on_off({"exchange", "shard-optimizer", "", "each rank updates a shard (CPUs of one node)", nothing},
+             &O::shard_optimizer),
       real({"exchange", "timeout", "S", "seconds that any wait may take", nothing}, &O::timeout, seconds),
       text({"exchange", "world", "SOURCE",
             "who tells the ranks: launch, torchrun, openmpi, pmix, slurm, alone", nothing},

@@ -160,6 +160,8 @@ constexpr std::array options{
     FieldWord{"gradient-checkpointing", "recompute"},
     FieldWord{"activation-checkpointing", "recompute"},
     FieldWord{"cudnn-benchmark", "benchmark"},
+    FieldWord{"zero-redundancy-optimizer", "shard-optimizer"},
+    FieldWord{"use-distributed-optimizer", "shard-optimizer"},
     FieldWord{"num-threads", "threads"},
     FieldWord{"compile", "", "a step is always compiled to a plan; leave it out"},
     FieldWord{"channels-last", "", "the plan chooses the layout of each op; leave it out"},

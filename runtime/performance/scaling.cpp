@@ -92,7 +92,7 @@ class ClusterPlan {
     const MicroBatchRole role = roles_[at];
     if (options_.defers) return schedule_deferring(graphs_[at], arena_, options_, role);
     return ends_step(role) ? schedule_training(graphs_[at], arena_, options_)
-                           : schedule_nodes(graphs_[at], options_);
+                           : schedule_nodes(graphs_[at], arena_, options_);
   }
 
  private:

@@ -209,6 +209,7 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) 
     return !limits.decays_matrices_only || graph.parameters()[parameter].file_shape.rank() >= 2;
   };
   ArenaPlan plan;
+  plan.ranks = limits.ranks;
   plan.gradient_dtype = gradient_dtype(graph);
   plan.copy_dtype = copy_dtype(graph);
   plan.has_gradients = std::ranges::any_of(graph.parameters(), [](const model::Parameter& parameter) {
@@ -222,7 +223,8 @@ ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits) 
     std::ranges::stable_partition(parameters, is_decayed);
     Bucket bucket{.first = plan.elements,
                   .first_parameter = graph.value(graph.parameters()[parameters.front()].value).name,
-                  .only_rows = goes_as_rows_alone(graph, parameters.front())};
+                  .only_rows = goes_as_rows_alone(graph, parameters.front()),
+                  .states_first = plan.elements};
     std::int64_t end = bucket.first;
     for (const std::size_t index : parameters) {
       const model::Value& value = graph.value(graph.parameters()[index].value);

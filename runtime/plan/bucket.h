@@ -16,8 +16,8 @@ constexpr std::int64_t elements_of_a_line(DType dtype) {
   return static_cast<std::int64_t>(cache_line / size_of(dtype));
 }
 
-/// A parameter's slice of the parameter arena; its gradient and its optimizer state, if it is learned, have
-/// the same slice of their arenas. In elements.
+/// A parameter's slice of the parameter arena; its gradient, if it is learned, has the same slice of its
+/// arena, and so has its optimizer state where no updates are sharded. In elements.
 struct ArenaSlice {
   std::size_t parameter = 0;  ///< index in Graph::parameters()
   std::string name;
@@ -64,6 +64,9 @@ struct Bucket {
   bool has_copies = false;      ///< layers read parameters of it in their compute type
   bool with_control = false;    ///< the last that is exchanged: its exchange sums the control block, too
   bool only_rows = false;       ///< is not exchanged: all of its gradients go as rows
+  /// Each rank updates its shard alone, and all gather the parameters.
+  bool shards_update = false;
+  std::int64_t states_first = 0;  ///< in this rank's arenas of optimizer state
 };
 
 /// The flat arenas: slices in the order in which gradients become ready, so that nothing is packed or
@@ -76,6 +79,7 @@ struct ArenaPlan {
   DType gradient_dtype = DType::f32;  ///< of gradients; f32 or bf16
   DType copy_dtype = DType::f32;      ///< of copies of the parameters; f32: there are none
   bool has_gradients = false;         ///< a plan of training has laid it out
+  int ranks = 1;                      ///< that each take a shard of a bucket
   std::int64_t elements = 0;          ///< of each of these arenas
   std::vector<ArenaSlice> frozen;     ///< behind these elements, in the parameter arena alone
   std::int64_t frozen_elements = 0;
@@ -120,6 +124,18 @@ struct BucketLimits {
 /// gradients if that is less, but not below `first_bytes`. Parameters whose gradients go as rows alone are in
 /// a last one.
 ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits);
+
+/// Marks the buckets whose updates are worth sharding: their optimizer's memory traffic, which all ranks of a
+/// node share, then takes longer than two more rounds.
+void shard_updates(ArenaPlan& arena);
+
+/// Whether ranks exchange parameters, so that these lie in memory of the communicator's.
+bool shards_updates(const ArenaPlan& arena);
+
+/// Of how many of the bucket's elements a rank keeps the optimizer's state, and updates them.
+std::int64_t updated_elements(const Bucket& bucket, int ranks);
+/// Of how many elements a rank keeps the optimizer's state.
+std::int64_t updated_elements(const ArenaPlan& arena);
 
 /// How many of the buckets, the first ones, are exchanged.
 std::size_t exchanged_buckets(const ArenaPlan& arena);

@@ -1,5 +1,6 @@
 #include "runtime/plan/launches.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -170,17 +171,22 @@ Launch update_launch(const Bucket& bucket, const LaunchOptions& options, const A
                      const kernels::Device& device) {
   const model::OptimizerOptions& optimizer = options.optimizer;
   const DType copies = bucket.has_copies ? arena.copy_dtype : DType::f32;
+  const std::int64_t count = updated_elements(bucket, arena.ranks);
+  const auto slice = [&](Region region, DType dtype) {
+    Operand operand{.region = region, .first = bucket.first};
+    if (bucket.shards_update) operand.of_each_rank = count * static_cast<std::int64_t>(size_of(dtype));
+    return operand;
+  };
   Launch launch{.kernel = nullptr,
-                .io = model::update_io(optimizer, bucket.count, arena.gradient_dtype, copies),
-                .operands = {{.region = Region::gradients, .first = bucket.first},
-                             state_for_updates(options),
-                             {.region = Region::parameters, .first = bucket.first}}};
+                .io = model::update_io(optimizer, count, arena.gradient_dtype, copies),
+                .operands = {slice(Region::gradients, arena.gradient_dtype), state_for_updates(options),
+                             slice(Region::parameters, arena.dtype)}};
   for (std::size_t state = 0; state < model::state_names(optimizer).size(); ++state) {
-    launch.operands.push_back({.region = Region::optimizer_state, .first = bucket.first, .state = state});
+    launch.operands.push_back(
+        {.region = Region::optimizer_state, .first = bucket.states_first, .state = state});
   }
-  if (bucket.has_copies)
-    launch.operands.push_back({.region = Region::parameter_copies, .first = bucket.first});
-  launch.kernel = model::update_kernel(device, optimizer, launch.io, bucket.decayed);
+  if (bucket.has_copies) launch.operands.push_back(slice(Region::parameter_copies, arena.copy_dtype));
+  launch.kernel = model::update_kernel(device, optimizer, launch.io, std::min(bucket.decayed, count));
   return launch;
 }
 

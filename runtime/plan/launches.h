@@ -50,7 +50,7 @@ struct Operand {
   std::int64_t first =
       0;  ///< elements from the arena's start on; of activations, caches, rows, scratch memory bytes
   std::size_t state = 0;          ///< which of the optimizer's
-  std::int64_t of_each_rank = 0;  ///< own_rows: bytes of a rank's list
+  std::int64_t of_each_rank = 0;  ///< bytes: this rank's part lies so far behind, times its rank
   std::size_t view_offset = 0;    ///< bytes behind that: of a part of a value
   bool operator==(const Operand&) const = default;
 };

@@ -35,6 +35,7 @@ auto* launch_at(AnyLaunches& launches, const Step& step) {
     case Step::Kind::wait:
     case Step::Kind::all_reduce:
     case Step::Kind::all_reduce_inline:
+    case Step::Kind::gather_parameters:
     case Step::Kind::sum_statistics:
     case Step::Kind::gather_rows:
     case Step::Kind::gather_rows_inline:
@@ -138,6 +139,7 @@ ScheduleOptions schedule_options(const Plan& plan, const kernels::Device& device
   options.averages = plan.request.average_decay > 0;
   options.computes_behind = device.is_async();
   options.defers = plan.key().trains() && options.defers && can_defer(plan.graph, plan.arena, options);
+  options.shards_updates = options.shards_updates && options.exchange && !options.clips && !options.defers;
   return options;
 }
 
@@ -166,7 +168,8 @@ Schedule schedule_of(const Plan& plan, const ScheduleOptions& options) {
   const MicroBatchRole role = plan.key().role;
   if (options.defers) return schedule_deferring(plan.graph, plan.arena, options, role);
   const bool exchanges = plan.key().trains() && ends_step(role);
-  return exchanges ? schedule_training(plan.graph, plan.arena, options) : schedule_nodes(plan.graph, options);
+  return exchanges ? schedule_training(plan.graph, plan.arena, options)
+                   : schedule_nodes(plan.graph, plan.arena, options);
 }
 
 }  // namespace
@@ -223,6 +226,7 @@ Plan make_plan(const model::Model& model, const model::InputSpec& input, const P
   if (request.key.trains()) finish_backward(plan, constraints);
   plan.arena = constraints.arena ? *constraints.arena : assign_buckets(plan.graph, request.buckets);
   const ScheduleOptions options = schedule_options(plan, device);
+  if (!constraints.arena && options.shards_updates) shard_updates(plan.arena);
   std::vector<Launch> nodes = prepare_nodes(plan.graph, device);
   plan.activations = place_activations(plan, options, nodes);
   plan.launches = prepare_launches(plan.graph, plan.arena, plan.activations, std::move(nodes),
@@ -245,11 +249,12 @@ MemoryNeed memory_need(std::span<const Plan> plans) {
   using model::Role;
   const ArenaPlan& arena = plans.front().arena;
   const bool trains = plans.front().key().trains();
+  const std::size_t state_bytes = static_cast<std::size_t>(updated_elements(arena)) * size_of(arena.dtype);
   const std::size_t states = model::state_names(plans.front().request.optimizer).size();
   MemoryNeed need{.parameters = arena.parameter_bytes() + arena.buffer_bytes(),
                   .parameter_copies = arena.copy_bytes(),
                   .gradients = trains ? arena.gradient_bytes() : 0,
-                  .optimizer_state = trains ? states * arena.bytes() : 0,
+                  .optimizer_state = trains ? states * state_bytes : 0,
                   .averages = plans.front().request.average_decay > 0 ? arena.parameter_bytes() : 0,
                   .step_state = 2 * (sizeof(kernels::StepState) + sizeof(kernels::ControlBlock)) +
                                 arena.statistics_bytes()};

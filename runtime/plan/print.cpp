@@ -172,9 +172,12 @@ std::string label_of(const Plan& plan, const Step& step) {
     case Step::Kind::wait:
       return fmt::format("wait for '{}'", plan.events[step.index]);
     case Step::Kind::all_reduce:
-      return "all-reduce of " + bucket() + ", behind compute";
     case Step::Kind::all_reduce_inline:
-      return "all-reduce of " + bucket();
+      return fmt::format("{} of {}{}",
+                         plan.arena.buckets[step.index].shards_update ? "reduce-scatter" : "all-reduce",
+                         bucket(), step.kind == Step::Kind::all_reduce ? ", behind compute" : "");
+    case Step::Kind::gather_parameters:
+      return "all-gather of parameters, " + bucket();
     case Step::Kind::gather_rows:
       return "exchange of " + rows() + ", behind compute";
     case Step::Kind::gather_rows_inline:

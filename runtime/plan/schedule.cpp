@@ -29,7 +29,7 @@ class ThreadSchedule {
         nodes_(nodes_before_updates(graph)),
         end_(graph.nodes().size()),
         options_(options),
-        build_(graph, options) {}
+        build_(graph, arena, options) {}
 
   Schedule make() {
     for (std::size_t node = 0; node < nodes_; ++node) {
@@ -112,7 +112,7 @@ Schedule schedule_on_streams(const model::Graph& graph, const ArenaPlan& arena,
   const std::vector<std::size_t> complete_after = exchanges_to_complete(arena, exchanges);
   const std::size_t buckets = arena.buckets.size();
   const std::size_t nodes = nodes_before_updates(graph);
-  ScheduleBuilder build(graph, options);
+  ScheduleBuilder build(graph, arena, options);
   std::size_t exchanged = 0;
   std::vector<std::size_t> done;  // events, by exchange
   std::size_t known = 0;          // exchanges for which the update stream has waited: they end in order
@@ -163,8 +163,8 @@ Schedule schedule_on_streams(const model::Graph& graph, const ArenaPlan& arena,
 
 }  // namespace
 
-Schedule schedule_nodes(const model::Graph& graph, const ScheduleOptions& options) {
-  ScheduleBuilder build(graph, options);
+Schedule schedule_nodes(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options) {
+  ScheduleBuilder build(graph, arena, options);
   for (std::size_t node = 0; node < graph.nodes().size(); ++node) build.launch(node);
   return build.end();
 }

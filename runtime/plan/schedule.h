@@ -26,6 +26,7 @@ struct Step {
     wait,                ///< for event `index`: later work on this stream starts after it
     all_reduce,          ///< of bucket `index`, behind compute
     all_reduce_inline,   ///< of bucket `index`, when no compute is left to hide it
+    gather_parameters,   ///< of bucket `index`: each rank's shard to all, behind its update
     sum_statistics,      ///< `index` over all ranks, for which compute waits
     gather_rows,         ///< lists of rows of slice `index`, from all ranks to all, behind compute
     gather_rows_inline,  ///< the same when no compute is left to hide it
@@ -69,6 +70,9 @@ struct ScheduleOptions {
   /// Updates are left to the next step's forward, in which the exchange goes on. Without clipping, and for
   /// exchanges on the exchange queue.
   bool defers = false;
+  /// Ranks share memory: each updates its shard of large buckets, whose gradients are then reduce-scattered
+  /// only. Not with clipping, which needs all gradients, and not for updates that are deferred.
+  bool shards_updates = false;
   /// An all-reduce is enqueued on the exchange stream and occupies no thread.
   bool stream_ordered = false;
   /// The device computes behind the walking thread, which waits for it before it waits for an exchange: so
@@ -78,7 +82,7 @@ struct ScheduleOptions {
 
 /// Evaluation, and a micro-batch before the last of its step: the nodes in order, no exchange of gradients
 /// and no update of this step's.
-Schedule schedule_nodes(const model::Graph& graph, const ScheduleOptions& options);
+Schedule schedule_nodes(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options);
 
 /// The last micro-batch of a training step, or the only one. A bucket is exchanged as soon as its last
 /// gradient is there; buckets are exchanged in order on every rank. No kernel of this step reads an updated

@@ -14,8 +14,11 @@ namespace lockstep::runtime {
 /// A schedule under construction.
 class ScheduleBuilder {
  public:
-  ScheduleBuilder(const model::Graph& graph, const ScheduleOptions& options)
-      : graph_(graph), stream_ordered_(options.stream_ordered), computes_behind_(options.computes_behind) {
+  ScheduleBuilder(const model::Graph& graph, const ArenaPlan& arena, const ScheduleOptions& options)
+      : graph_(graph),
+        arena_(arena),
+        stream_ordered_(options.stream_ordered),
+        computes_behind_(options.computes_behind) {
     add(Step::Kind::begin_step);
   }
 
@@ -48,6 +51,7 @@ class ScheduleBuilder {
 
   void update(std::size_t bucket, bool averages, StreamName stream = StreamName::compute) {
     add(Step::Kind::update, bucket, stream);
+    if (arena_.buckets[bucket].shards_update) add(Step::Kind::gather_parameters, bucket, stream);
     if (averages) add(Step::Kind::average, bucket, stream);
   }
 
@@ -76,6 +80,7 @@ class ScheduleBuilder {
   void sum_statistics(model::ValueId id);
 
   const model::Graph& graph_;
+  const ArenaPlan& arena_;
   const bool stream_ordered_;
   const bool computes_behind_;
   Schedule schedule_;

@@ -17,7 +17,7 @@ class DeferringSchedule {
         averages_(options.averages),
         exchanges_(exchanges_of(graph, arena)),
         first_reader_(bucket_first_readers(graph, arena)),
-        build_(graph, options) {}
+        build_(graph, arena, options) {}
 
   Schedule make(MicroBatchRole role) {
     const auto& nodes = graph_.nodes();

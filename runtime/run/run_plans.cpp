@@ -96,6 +96,8 @@ RunPlans plan_run(const Options& options, const TrainingTask& task, const Batchi
   const ScheduleOptions exchange{
       .exchange = session.world.size > 1,
       .defers = defers_updates(*session.device, communicator.backend(), communicator.crosses_nodes()),
+      .shards_updates =
+          can_shard_updates(*session.device, communicator.backend(), communicator.crosses_nodes()),
       .stream_ordered = communicator.stream_ordered()};
   const auto requests =
       plan_requests(options, batching, session.world.size, exchange, task.test_set != nullptr, plans.lengths);
@@ -212,10 +214,31 @@ bool defers_updates(const kernels::Device& device, std::string_view backend, boo
   return crosses_nodes && device.is_cpu() && backend != "mpi";
 }
 
+bool can_shard_updates(const kernels::Device& device, std::string_view backend, bool crosses_nodes) {
+  return !crosses_nodes && device.is_cpu() && backend != "mpi";
+}
+
+namespace {
+
+/// `can`: ranks share memory.
+void require_can_shard(const Options& options, bool can) {
+  const auto refuse = [](const std::string& reason) {
+    throw UsageError(fmt::format("--shard-optimizer {}: leave it out", reason));
+  };
+  if (!can) refuse("is for ranks of one node that compute on CPUs, without --backend mpi");
+  if (options.clip_grad_norm > 0) refuse("does not go with --clip-grad-norm, which needs all gradients");
+  if (!options.dump_gradients.empty()) refuse("does not go with --dump-gradients, which needs all gradients");
+  if (options.grad_dtype != "fp32") refuse("does not go with --grad-dtype " + options.grad_dtype);
+}
+
+}  // namespace
+
 PlanRequest training_request(const Options& options, const PlanKey& key, int ranks,
                              ScheduleOptions exchange) {
   exchange.overlap = !options.no_overlap;
   exchange.defers = exchange.defers && !options.detect_anomaly;  // which judges a step at its end
+  if (options.shard_optimizer && ranks > 1) require_can_shard(options, exchange.shards_updates);
+  exchange.shards_updates = exchange.shards_updates && options.shard_optimizer;
   constexpr double mebibyte = 1 << 20;
   return {.key = key,
           .micro_batches = options.accumulate_steps,

@@ -87,6 +87,10 @@ std::int64_t largest_batch(std::int64_t too_large, const std::function<bool(std:
 /// (`ScheduleOptions::defers`): between nodes, where a thread of the rank on the CPU exchanges, not MPI.
 bool defers_updates(const kernels::Device& device, std::string_view backend, bool crosses_nodes);
 
+/// Whether ranks can update a shard each (`ScheduleOptions::shards_updates`): where they exchange through
+/// memory that they share.
+bool can_shard_updates(const kernels::Device& device, std::string_view backend, bool crosses_nodes);
+
 /// What the options ask of the training plan `key` of `ranks`, exchanging as `exchange` says (overlap is the
 /// options').
 PlanRequest training_request(const Options& options, const PlanKey& key, int ranks, ScheduleOptions exchange);

@@ -174,6 +174,7 @@ void Executor::run(const BoundStep& step) {
       return step.stream->wait(*step.event);
     case Action::all_reduce:
     case Action::gather_rows:
+    case Action::gather_parameters:
       return timing_.add(exchange(step));
     case Action::hand_over:
       return order_->hand_over(step.exchange, step.index, step.may_be_held);
@@ -196,9 +197,18 @@ comm::ExchangeTiming Executor::exchange(const BoundStep& step) {
   const Exchange& exchange = exchanges_[step.index];
   const comm::ExchangeLabel label{
       .bucket = exchange.bucket, .what = exchange.what, .behind_compute = step.behind_compute};
-  return step.action == Action::gather_rows
-             ? communicator_.all_gather_filled(exchange.ranges.front(), label, *step.stream)
-             : communicator_.all_reduce(exchange.ranges, label, *step.stream);
+  if (step.action == Action::gather_rows)
+    return communicator_.all_gather_filled(exchange.ranges.front(), label, *step.stream);
+  if (step.action == Action::all_reduce && !exchange.scatters)
+    return communicator_.all_reduce(exchange.ranges, label, *step.stream);
+  comm::ExchangeTiming timing;
+  for (const comm::ArenaRange& range : exchange.ranges) {
+    const bool is_first = &range == &exchange.ranges.front();
+    timing.add(step.action == Action::gather_parameters ? communicator_.all_gather(range, label, *step.stream)
+               : is_first ? communicator_.reduce_scatter(range, label, *step.stream)
+                          : communicator_.all_reduce(range, label, *step.stream));
+  }
+  return timing;
 }
 
 }  // namespace lockstep::runtime

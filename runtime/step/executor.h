@@ -90,6 +90,7 @@ class Executor {
     wait,
     all_reduce,
     gather_rows,
+    gather_parameters,
     hand_over,
     await_compute,
     join,
@@ -131,6 +132,7 @@ class Executor {
     std::vector<comm::ArenaRange> ranges;
     int bucket = -1;  ///< none for statistics and rows
     std::string what;
+    bool scatters = false;  ///< the first range's sums
   };
 
   BoundPlan& bound(const Plan& plan);

@@ -10,7 +10,7 @@
 namespace lockstep::runtime {
 namespace {
 
-/// Places in `Executor::exchanges_`: of buckets, then of statistics, then of slices of rows.
+/// Places in `Executor::exchanges_`: of buckets, of statistics, of slices of rows, of buckets' parameters.
 class ExchangeNumbers {
  public:
   explicit ExchangeNumbers(const ArenaPlan& arena)
@@ -19,7 +19,8 @@ class ExchangeNumbers {
   std::size_t of_bucket(std::size_t index) const { return index; }
   std::size_t of_statistics(std::size_t index) const { return buckets_ + index; }
   std::size_t of_rows(std::size_t index) const { return buckets_ + statistics_ + index; }
-  std::size_t count() const { return buckets_ + statistics_ + rows_; }
+  std::size_t of_parameters(std::size_t bucket) const { return buckets_ + statistics_ + rows_ + bucket; }
+  std::size_t count() const { return of_parameters(buckets_); }
 
  private:
   std::size_t buckets_;
@@ -43,8 +44,13 @@ void Executor::list_exchanges(const ArenaPlan& arena) {
   exchanges_.resize(numbers.count());
   for (std::size_t i = 0; i < arena.buckets.size(); ++i) {
     const Bucket& bucket = arena.buckets[i];
-    exchanges_[numbers.of_bucket(i)] = {
-        .ranges = memory_.exchanged(bucket), .bucket = static_cast<int>(i), .what = bucket.first_parameter};
+    exchanges_[numbers.of_bucket(i)] = {.ranges = memory_.exchanged(bucket),
+                                        .bucket = static_cast<int>(i),
+                                        .what = bucket.first_parameter,
+                                        .scatters = bucket.shards_update};
+    if (!bucket.shards_update) continue;
+    exchanges_[numbers.of_parameters(i)] = {.ranges = memory_.gathered(bucket),
+                                            .what = "parameters from " + bucket.first_parameter + " on"};
   }
   for (std::size_t i = 0; i < arena.statistics.size(); ++i) {
     const StatisticsSlice& slice = arena.statistics[i];
@@ -140,6 +146,11 @@ Executor::BoundStep Executor::bind_step(const Plan& plan, const Step& step) cons
       bound.index = numbers.of_bucket(step.index);
       bound.behind_compute = step.queued;
       bound.is_timed = step.kind == Step::Kind::all_reduce_inline;
+      break;
+    case Step::Kind::gather_parameters:
+      bound.action = Action::gather_parameters;
+      bound.index = numbers.of_parameters(step.index);
+      bound.is_timed = true;
       break;
     case Step::Kind::gather_rows:
     case Step::Kind::gather_rows_inline:

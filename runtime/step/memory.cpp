@@ -1,6 +1,7 @@
 #include "runtime/step/memory.h"
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 
 #include "kernels/base/alignment.h"
@@ -46,8 +47,17 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
                 ? nullptr
                 : communicator.allocate_arena(DType::u8, arena.rows_bytes)),
       rank_(communicator.world().rank),
-      parameters_(device.allocate(at_least_a_line(parameter_bytes_))),
-      copies_(allocate_if_any(device, copy_bytes_)),
+      ranks_(communicator.world().size),
+      shared_parameters_(shards_updates(arena) ? communicator.allocate_arena(
+                                                     arena.dtype, arena.elements + arena.frozen_elements)
+                                               : nullptr),
+      shared_copies_(
+          shared_parameters_ != nullptr && copy_bytes_ > 0
+              ? communicator.allocate_arena(arena.copy_dtype, arena.elements + arena.frozen_elements)
+              : nullptr),
+      parameters_(shared_parameters_ == nullptr ? device.allocate(at_least_a_line(parameter_bytes_))
+                                                : nullptr),
+      copies_(shared_copies_ == nullptr ? allocate_if_any(device, copy_bytes_) : nullptr),
       averages_(request.average_decay > 0 ? device.allocate(at_least_a_line(parameter_bytes_)) : nullptr),
       buffers_(arena.buffers.empty() ? nullptr : device.allocate(arena.buffer_bytes())),
       step_state_(device.allocate(sizeof(kernels::StepState))),
@@ -58,9 +68,10 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
       offsets_.emplace(slice.name, static_cast<std::size_t>(slice.first));
     }
   }
+  const std::size_t state_bytes = static_cast<std::size_t>(updated_elements(arena)) * element_bytes_;
   const std::size_t states = request.key.trains() ? model::state_names(request.optimizer).size() : 0;
   for (std::size_t i = 0; i < states; ++i) {
-    optimizer_states_.push_back(device.allocate(at_least_a_line(arena.bytes())));
+    optimizer_states_.push_back(device.allocate(at_least_a_line(state_bytes)));
   }
   const MemoryNeed need = memory_need(plans);
   activations_ = device.allocate(at_least_a_line(need.activations));
@@ -83,7 +94,10 @@ ReplicaMemory::ReplicaMemory(kernels::Device& device, comm::Communicator& commun
 std::size_t ReplicaMemory::bytes() const {
   std::size_t bytes = 0;
   const auto add = [&](const auto& memory) { bytes += memory != nullptr ? memory->bytes() : 0; };
-  for (const auto* arena : {&gradients_, &control_, &statistics_, &rows_}) add(*arena);
+  for (const auto* arena :
+       {&gradients_, &control_, &statistics_, &rows_, &shared_parameters_, &shared_copies_}) {
+    add(*arena);
+  }
   for (const auto* memory :
        {&gradient_sums_, &parameters_, &copies_, &averages_, &buffers_, &activations_, &caches_, &workspace_,
         &stored_, &step_state_, &kept_state_, &evaluation_control_}) {
@@ -99,7 +113,7 @@ std::size_t ReplicaMemory::bytes() const {
 }
 
 void ReplicaMemory::keep_weights() {
-  for (auto* arena : {&gradients_, &statistics_, &rows_}) arena->reset();
+  for (auto* arena : {&gradients_, &statistics_, &rows_, &shared_copies_}) arena->reset();
   for (auto* memory : {&gradient_sums_, &copies_, &activations_, &caches_, &workspace_, &stored_})
     memory->reset();
   for (Slot& slot : slots_) {
@@ -116,8 +130,39 @@ std::vector<comm::ArenaRange> ReplicaMemory::exchanged(const Bucket& bucket) con
   return ranges;
 }
 
+std::vector<comm::ArenaRange> ReplicaMemory::gathered(const Bucket& bucket) const {
+  std::vector<comm::ArenaRange> ranges{
+      {.arena = shared_parameters_.get(), .first = bucket.first, .count = bucket.count}};
+  if (bucket.has_copies)
+    ranges.push_back({.arena = shared_copies_.get(), .first = bucket.first, .count = bucket.count});
+  return ranges;
+}
+
+comm::ArenaRange ReplicaMemory::updated_gradients(const Bucket& bucket) const {
+  const comm::ArenaRange whole = exchanged(bucket).front();
+  return bucket.shards_update ? comm::shard_of(whole, static_cast<int>(rank_), ranks_) : whole;
+}
+
+void ReplicaMemory::gather_optimizer_state(std::size_t index, std::span<const Bucket> buckets,
+                                           comm::Communicator& communicator, kernels::Stream& stream) {
+  for (const Bucket& bucket : buckets) {
+    const comm::ArenaRange own = updated_gradients(bucket);
+    std::memcpy(own.data(), own_state(index, bucket), own.bytes());
+    if (bucket.shards_update)
+      communicator.all_gather(exchanged(bucket).front(), {.what = "optimizer state"}, stream);
+  }
+}
+
+void ReplicaMemory::keep_optimizer_state(std::size_t index, std::span<const Bucket> buckets) {
+  for (const Bucket& bucket : buckets) {
+    const comm::ArenaRange own = updated_gradients(bucket);
+    std::memcpy(own_state(index, bucket), own.data(), own.bytes());
+  }
+}
+
 void* ReplicaMemory::address(const Operand& operand, std::size_t slot) const {
-  return static_cast<std::byte*>(start_of(operand, slot)) + operand.view_offset;
+  return static_cast<std::byte*>(start_of(operand, slot)) + operand.view_offset +
+         rank_ * operand.of_each_rank;
 }
 
 void* ReplicaMemory::start_of(const Operand& operand, std::size_t slot) const {
@@ -146,9 +191,9 @@ void* ReplicaMemory::start_of(const Operand& operand, std::size_t slot) const {
     case Region::caches:
       return at(*caches_, first);
     case Region::parameters:
-      return at(*parameters_, first * element_bytes_);
+      return parameters().data() + first * element_bytes_;
     case Region::parameter_copies:
-      return at(*copies_, first * size_of(copy_dtype_));
+      return parameter_copies().data() + first * size_of(copy_dtype_);
     case Region::averages:
       return at(*averages_, first * element_bytes_);
     case Region::buffers:
@@ -162,9 +207,8 @@ void* ReplicaMemory::start_of(const Operand& operand, std::size_t slot) const {
     case Region::statistics:
       return statistics_->data() + first * sizeof(double);
     case Region::rows:
-      return rows_->data() + first;
     case Region::own_rows:
-      return rows_->data() + first + rank_ * operand.of_each_rank;
+      return rows_->data() + first;
     case Region::optimizer_state:
       return at(*optimizer_states_[operand.state], first * element_bytes_);
     case Region::step_state:

@@ -27,7 +27,7 @@ class ReplicaMemory {
   /// Address of an operand when its plan runs on batch slot `slot`.
   void* address(const Operand& operand, std::size_t slot) const;
 
-  void* parameter(const std::string& name) const { return at(*parameters_, offset_of(name)); }
+  void* parameter(const std::string& name) const { return parameters().data() + offset_of(name); }
   /// Null if weights are not averaged.
   void* average(const std::string& name) const {
     return averages_ == nullptr ? nullptr : at(*averages_, offset_of(name));
@@ -38,15 +38,18 @@ class ReplicaMemory {
   void* buffer(const BufferSlice& slice) const {
     return at(*buffers_, static_cast<std::size_t>(slice.first) * sizeof(float));
   }
+  /// Of a plan that does not shard updates.
   void* optimizer_state(std::size_t index, const std::string& name) const {
     return at(*optimizer_states_[index], offset_of(name));
   }
   /// The whole arena.
   std::span<std::byte> parameters() const {
+    if (shared_parameters_ != nullptr) return {shared_parameters_->data(), parameter_bytes_};
     return {static_cast<std::byte*>(parameters_->data()), parameter_bytes_};
   }
   /// All of their copies in the type that layers compute in; empty without.
   std::span<std::byte> parameter_copies() const {
+    if (shared_copies_ != nullptr) return {shared_copies_->data(), copy_bytes_};
     if (copies_ == nullptr) return {};
     return {static_cast<std::byte*>(copies_->data()), copy_bytes_};
   }
@@ -63,6 +66,8 @@ class ReplicaMemory {
   }
   /// The ranges that one exchange of that bucket sums: gradients, and with the last bucket the control block.
   std::vector<comm::ArenaRange> exchanged(const Bucket& bucket) const;
+  /// The same that are gathered from the ranks that update a shard each: parameters, and their copies.
+  std::vector<comm::ArenaRange> gathered(const Bucket& bucket) const;
   std::vector<comm::ArenaRange> exchanged(const StatisticsSlice& slice) const {
     return {{.arena = statistics_.get(), .first = slice.first, .count = slice.count}};
   }
@@ -95,6 +100,13 @@ class ReplicaMemory {
     return *static_cast<kernels::ControlBlock*>(slots_[slot].host_control->data());
   }
 
+  /// Of a plan that shards updates, between two steps, on the host: puts the optimizer's state `index` of all
+  /// ranks in the place of the gradients, which are idle then (collective), or keeps what lies there, of this
+  /// rank's shards.
+  void gather_optimizer_state(std::size_t index, std::span<const Bucket> buckets,
+                              comm::Communicator& communicator, kernels::Stream& stream);
+  void keep_optimizer_state(std::size_t index, std::span<const Bucket> buckets);
+
   /// Bytes of device memory, the communicator's arenas included.
   std::size_t bytes() const;
 
@@ -122,6 +134,11 @@ class ReplicaMemory {
   /// `arena` and `request` are the first plan's.
   ReplicaMemory(kernels::Device& device, comm::Communicator& communicator, std::span<const Plan> plans,
                 const ArenaPlan& arena, const PlanRequest& request);
+  /// The gradients of what this rank updates.
+  comm::ArenaRange updated_gradients(const Bucket& bucket) const;
+  void* own_state(std::size_t index, const Bucket& bucket) const {
+    return at(*optimizer_states_[index], static_cast<std::size_t>(bucket.states_first) * element_bytes_);
+  }
   std::size_t offset_of(const std::string& name) const { return offsets_.at(name) * element_bytes_; }
 
   std::map<std::string, std::size_t> offsets_;  ///< of parameters in every flat arena, in elements
@@ -135,10 +152,13 @@ class ReplicaMemory {
   std::unique_ptr<comm::Arena> statistics_;  ///< null: none are of all ranks
   std::unique_ptr<comm::Arena> rows_;        ///< null: all gradients are exchanged as they are
   std::int64_t rank_;
-  std::unique_ptr<kernels::Memory> parameters_;
-  std::unique_ptr<kernels::Memory> copies_;    ///< null: all layers compute in the parameters' type
-  std::unique_ptr<kernels::Memory> averages_;  ///< null: weights are not averaged
-  std::unique_ptr<kernels::Memory> buffers_;   ///< null: the model has none
+  int ranks_;
+  std::unique_ptr<comm::Arena> shared_parameters_;  ///< null: no rank takes them from another
+  std::unique_ptr<comm::Arena> shared_copies_;      ///< the same
+  std::unique_ptr<kernels::Memory> parameters_;     ///< null: they are the shared ones
+  std::unique_ptr<kernels::Memory> copies_;         ///< the same; or all layers compute in f32
+  std::unique_ptr<kernels::Memory> averages_;       ///< null: weights are not averaged
+  std::unique_ptr<kernels::Memory> buffers_;        ///< null: the model has none
   std::vector<std::unique_ptr<kernels::Memory>> optimizer_states_;
   std::unique_ptr<kernels::Memory> activations_;
   std::unique_ptr<kernels::Memory> caches_;  ///< null: no plan extends sequences or returns states

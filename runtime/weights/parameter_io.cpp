@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -84,27 +85,6 @@ std::vector<ParameterIO::ParameterSlot> ParameterIO::weight_slots() const {
   return slots;
 }
 
-std::vector<ParameterIO::ParameterSlot> ParameterIO::optimizer_slots() const {
-  const std::vector<std::string> states = model::state_names(plan_.request.optimizer);
-  std::vector<ParameterSlot> slots;
-  for (const model::Parameter& parameter : plan_.graph.parameters()) {
-    if (parameter.frozen) continue;
-    const std::string& name = plan_.graph.value(parameter.value).name;
-    const auto add = [&](const std::string& in_file, void* data) {
-      slots.push_back({.name = in_file,
-                       .value = parameter.value,
-                       .file_shape = parameter.file_shape,
-                       .data = data,
-                       .file_transposed = parameter.file_transposed});
-    };
-    for (std::size_t i = 0; i < states.size(); ++i) {
-      add(name + "." + states[i], memory_.optimizer_state(i, name));
-    }
-    if (memory_.average(name) != nullptr) add(name + ".raw", memory_.parameter(name));
-  }
-  return slots;
-}
-
 void ParameterIO::initialise(std::uint64_t seed) {
   const std::vector<ParameterSlot> slots = averaged_slots();
   for (std::size_t index = 0; index < slots.size(); ++index) {
@@ -130,10 +110,6 @@ std::vector<std::pair<std::string, Shape>> ParameterIO::weight_shapes() const {
   return shapes;
 }
 
-void ParameterIO::load_optimizer_state(const std::filesystem::path& file) {
-  load(WeightsFile(file), optimizer_slots());
-}
-
 void ParameterIO::load(const WeightsFile& file, const std::vector<ParameterSlot>& slots,
                        std::span<const std::string> without) {
   std::vector<std::string> names;
@@ -143,10 +119,14 @@ void ParameterIO::load(const WeightsFile& file, const std::vector<ParameterSlot>
     throw DataError(fmt::format("{}: tensor '{}' is none of the model's{}", tensor.file.string(), tensor.name,
                                 did_you_mean(tensor.name, names)));
   }
-  for (const ParameterSlot& slot : slots) {
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const ParameterSlot& slot = slots[i];
     if (std::ranges::find(without, slot.name) != without.end()) continue;
     const DType dtype = type_of(slot).dtype;
     write(slot, needed_words(file, slot.name, dtype, slot.file_shape));
+    const bool is_last = i + 1 == slots.size() || slots[i + 1].gathered_state != slot.gathered_state;
+    if (slot.gathered_state && is_last)
+      memory_.keep_optimizer_state(*slot.gathered_state, plan_.arena.buckets);
   }
   copy_parameters();
 }
@@ -244,39 +224,29 @@ std::vector<NamedTensor> ParameterIO::gradients() const {
   return tensors;
 }
 
-std::vector<NamedTensor> ParameterIO::optimizer_state() const {
-  std::vector<NamedTensor> tensors;
-  optimizer_state(tensors);
-  return tensors;
-}
-
-void ParameterIO::optimizer_state(std::vector<NamedTensor>& into) const {
-  read(optimizer_slots(), into);
-}
-
 void ParameterIO::read(const std::vector<ParameterSlot>& slots, std::vector<NamedTensor>& into) const {
   into.resize(slots.size());
   const auto stream = device_.make_stream();
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const ParameterSlot& slot = slots[i];
-    const model::Value& value = plan_.graph.value(slot.value);
-    NamedTensor& tensor = into[i];
-    tensor.name = slot.name;
-    tensor.shape = slot.file_shape;
-    const DType dtype = value.type.dtype;
-    tensor.dtype = is_half(dtype) ? DType::f32 : dtype;
-    tensor.values.resize(bytes_of(tensor.dtype, tensor.shape) / sizeof(float));
-    const std::size_t bytes = bytes_of(dtype, tensor.shape);
-    const bool as_it_is = has_file_layout(value, slot.file_transposed);
-    const Staging staging(device_, memory_, as_it_is ? 0 : bytes);
-    if (!as_it_is) {
-      convert(device_, *stream, kernels::Reorder{}, tensor_desc(value), slot.data,
-              file_desc(value, slot.file_transposed), staging.data());
-    }
-    device_.copy_to_host(tensor.values.data(), as_it_is ? slot.data : staging.data(), bytes, *stream);
-    stream->synchronize();
-    if (dtype == DType::bf16) widen_in_place(tensor.values);
+  for (std::size_t i = 0; i < slots.size(); ++i) read(slots[i], into[i], *stream);
+}
+
+void ParameterIO::read(const ParameterSlot& slot, NamedTensor& into, kernels::Stream& stream) const {
+  const model::Value& value = plan_.graph.value(slot.value);
+  into.name = slot.name;
+  into.shape = slot.file_shape;
+  const DType dtype = value.type.dtype;
+  into.dtype = is_half(dtype) ? DType::f32 : dtype;
+  into.values.resize(bytes_of(into.dtype, into.shape) / sizeof(float));
+  const std::size_t bytes = bytes_of(dtype, into.shape);
+  const bool as_it_is = has_file_layout(value, slot.file_transposed);
+  const Staging staging(device_, memory_, as_it_is ? 0 : bytes);
+  if (!as_it_is) {
+    convert(device_, stream, kernels::Reorder{}, tensor_desc(value), slot.data,
+            file_desc(value, slot.file_transposed), staging.data());
   }
+  device_.copy_to_host(into.values.data(), as_it_is ? slot.data : staging.data(), bytes, stream);
+  stream.synchronize();
+  if (dtype == DType::bf16) widen_in_place(into.values);
 }
 
 std::string ParameterIO::fingerprint() const {

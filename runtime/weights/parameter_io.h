@@ -55,11 +55,14 @@ class ParameterIO {
   std::vector<NamedTensor> parameters() const;
   /// As the arena holds them: in fp16 times GradScaler's scale.
   std::vector<NamedTensor> gradients() const;
+  /// Of a plan that does not shard updates.
   std::vector<NamedTensor> optimizer_state() const;
 
   /// As the functions without `into`, in the memory that an earlier call filled.
   void parameters(std::vector<NamedTensor>& into) const;
-  void optimizer_state(std::vector<NamedTensor>& into) const;
+  /// Collective, between two steps: ranks that update a shard each gather their states, also for ranks that
+  /// read none (null).
+  void optimizer_state(comm::Communicator& communicator, std::vector<NamedTensor>* into) const;
 
   /// SHA-256 of the parameter arena and the averages: equal on ranks with equal plans and weights.
   std::string fingerprint() const;
@@ -73,6 +76,8 @@ class ParameterIO {
     void* data;
     void* copy = nullptr;          ///< is written alike
     bool file_transposed = false;  ///< see model::Parameter
+    /// `data` is that of the gradients, where this state of the optimizer lies on its way.
+    std::optional<std::size_t> gathered_state{};
   };
 
   kernels::StepState step_state() const;
@@ -89,6 +94,7 @@ class ParameterIO {
   void copy_parameters();
   void write(const ParameterSlot& slot, std::span<const float> values);
   void read(const std::vector<ParameterSlot>& slots, std::vector<NamedTensor>& into) const;
+  void read(const ParameterSlot& slot, NamedTensor& into, kernels::Stream& stream) const;
 
   kernels::Device& device_;
   const Plan& plan_;

@@ -99,6 +99,38 @@ TEST_CASE(
   CHECK(contents(folder.path() / "free" / "log.jsonl").find("grad_norm") == std::string::npos);
 }
 
+TEST_CASE("ranks that update a shard each have the bits of ranks that update all, also in checkpoints") {
+  const Words variant =
+      GENERATE(Words{"--optimizer=adamw", "--weight-decay=0.1"}, Words{"--optimizer=sgd", "--momentum=0.9"},
+               Words{"--optimizer=adam", "--amp=bf16", "--ema=0.9"},
+               Words{"--optimizer=adamw", "--weight-decay-for=matrices", "--accumulate-steps=2"});
+  const int ranks = GENERATE(2, 3);
+  CAPTURE(variant, ranks);
+  const Words options =
+      variant + Words{"--model=gpt2",
+                      "--model-args=vocab_size=3000,n_layer=2,n_head=2,n_embd=128,block_size=32,dropout=0.1",
+                      "--dataset=synthetic",
+                      "--batch-size=2",
+                      "--threads=1",
+                      "--seed=3",
+                      "--eval-every=0",
+                      "--checkpoint-every=2"};
+  const Words shard{"--shard-optimizer"};
+  const TemporaryFolder folder;
+  const auto optimizer_of = [&](const char* run) {
+    return contents(folder.path() / run / "checkpoints" / "latest" / "optimizer.safetensors");
+  };
+  const auto shards = train(ranks, options + shard + Words{"--max-steps=4"}, folder.path() / "shards");
+  const auto all = train(ranks, options + Words{"--max-steps=4"}, folder.path() / "all");
+  CHECK(shards["weights_sha256"] == all["weights_sha256"]);
+  CHECK(optimizer_of("shards") == optimizer_of("all"));
+  train(ranks, options + shard + Words{"--max-steps=2"}, folder.path() / "halves");
+  const auto halves =
+      train(ranks, options + Words{"--max-steps=4", "--resume=auto"}, folder.path() / "halves");
+  CHECK(halves["weights_sha256"] == all["weights_sha256"]);
+  CHECK(optimizer_of("halves") == optimizer_of("all"));
+}
+
 TEST_CASE(
     "micro-batches learn what one large batch learns, on any number of ranks and in a smaller last step") {
   // 500 = 13 x 36 + 32: a rest of 12 + 12 + 8 on one rank, of 6 + 6 + 4 on each of two.

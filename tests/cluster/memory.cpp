@@ -18,14 +18,17 @@ constexpr Seconds limit(200);
 
 TEST_CASE("the planned peak of gpt2 is what a rank takes of memory, within 3 %") {
   const int ranks = GENERATE(1, 2);
-  const Words options{"--model=gpt2",        "--model-args=block_size=256,dropout=0",
-                      "--dataset=synthetic", "--batch-size=1",
-                      "--optimizer=adamw",   "--threads=1"};
+  const bool shards = GENERATE(false, true);
+  if (shards && ranks == 1) return;
+  Words options{"--model=gpt2",        "--model-args=block_size=256,dropout=0",
+                "--dataset=synthetic", "--batch-size=1",
+                "--optimizer=adamw",   "--threads=1"};
+  if (shards) options.push_back("--shard-optimizer");
   const TemporaryFolder folder;
   const auto summary =
       train(ranks, options + Words{"--max-steps=3", "--eval-every=0"}, folder / "run", limit);
   const double planned = planned_peak(ranks, options);
-  CAPTURE(ranks);
+  CAPTURE(ranks, shards);
   CHECK(summary["plan_bytes"].get<double>() == Approx(planned).epsilon(0.001));
   CHECK(summary["peak_memory_bytes"].get<double>() == Approx(planned).epsilon(0.03));
 }

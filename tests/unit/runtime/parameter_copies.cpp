@@ -72,7 +72,7 @@ Plan plan_with_casts(const Plan& like, const kernels::Device& device, const Plan
                                    prepare_nodes(plan.graph, device), launches, device);
   const ScheduleOptions options{.exchange = false, .clips = launches.clips};
   Schedule schedule = ends_step(key.role) ? schedule_training(plan.graph, plan.arena, options)
-                                          : schedule_nodes(plan.graph, options);
+                                          : schedule_nodes(plan.graph, plan.arena, options);
   plan.steps = std::move(schedule.steps);
   plan.events = std::move(schedule.events);
   plan.workspace_bytes = assign_workspace(plan.launches, plan.steps);

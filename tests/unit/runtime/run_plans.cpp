@@ -32,6 +32,27 @@ TEST_CASE("updates are deferred between nodes, where the rank's own thread excha
   CHECK_FALSE(defers_updates(*cpu, "mpi", true));
 }
 
+TEST_CASE("ranks update a shard each where they exchange through memory that they share") {
+  const auto cpu = kernels::make_cpu_device(1);
+  for (const char* backend : {"host", "auto"}) {
+    CHECK(can_shard_updates(*cpu, backend, false));
+    CHECK_FALSE(can_shard_updates(*cpu, backend, true));
+  }
+  CHECK_FALSE(can_shard_updates(*cpu, "mpi", false));
+
+  Options options;
+  const auto shards = [&](int ranks, bool can) {
+    return training_request(options, {}, ranks, {.shards_updates = can}).schedule.shards_updates;
+  };
+  CHECK_FALSE(shards(2, true));
+  options.shard_optimizer = true;
+  CHECK(shards(2, true));
+  CHECK_FALSE(shards(1, false));
+  CHECK_THROWS_WITH(shards(2, false), contains("one node that compute on CPUs"));
+  options.clip_grad_norm = 1;
+  CHECK_THROWS_WITH(shards(2, true), contains("--clip-grad-norm"));
+}
+
 TEST_CASE("ranks that share a GPU have equal parts of what it has free") {
   const std::vector<GpuMemory> apart{{.bytes = 900, .gpu = "a 0"}, {.bytes = 800, .gpu = "a 1"}};
   CHECK(least_share(apart).bytes == 800);
