@@ -125,8 +125,7 @@ struct BucketLimits {
 /// a last one.
 ArenaPlan assign_buckets(const model::Graph& graph, const BucketLimits& limits);
 
-/// Marks the buckets whose updates are worth sharding: their optimizer's memory traffic, which all ranks of a
-/// node share, then takes longer than two more rounds.
+/// Marks the buckets whose updates are sharded: of 2^18 elements or more, of which Adam moves 7 MiB.
 void shard_updates(ArenaPlan& arena);
 
 /// Whether ranks exchange parameters, so that these lie in memory of the communicator's.
