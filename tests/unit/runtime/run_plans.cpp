@@ -48,9 +48,9 @@ TEST_CASE("ranks update a shard each where they exchange through memory that the
   options.shard_optimizer = true;
   CHECK(shards(2, true));
   CHECK_FALSE(shards(1, false));
-  CHECK_THROWS_WITH(shards(2, false), contains("one node that compute on CPUs"));
+  CHECK_THROWS_WITH(shards(2, false), tests::contains("one node that compute on CPUs"));
   options.clip_grad_norm = 1;
-  CHECK_THROWS_WITH(shards(2, true), contains("--clip-grad-norm"));
+  CHECK_THROWS_WITH(shards(2, true), tests::contains("--clip-grad-norm"));
 }
 
 TEST_CASE("ranks that share a GPU have equal parts of what it has free") {
