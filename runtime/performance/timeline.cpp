@@ -127,6 +127,8 @@ class Training {
       case await_bucket:
       case await_rows:
         return threads_.wait(tickets_[ExchangeCall{.is_rows = step.kind == await_rows, .index = step.index}]);
+      case gather_parameters:
+        return;  // its half is in the time of the bucket's all-reduce
       case keep_state:
         has_left_updates_ = true;
         return;

@@ -28,16 +28,18 @@ struct SchedulerAttributes {
 };
 static_assert(sizeof(SchedulerAttributes) == 56);
 
-/// Asks the scheduler for short time slices of the calling thread, soon after it wakes: the thread shares its
-/// core with compute and mostly waits. Its share of the core, by policy and nice value, stays what the user
-/// gave the process. Linux 6.12 and newer honour it, older kernels ignore it.
-void request_short_timeslice() {
+/// Asks the scheduler for short time slices of a thread, and for these soon after it wakes if it may
+/// interrupt others: the thread shares its core with compute and mostly waits. Its share of the core, by nice
+/// value, stays what the user gave the process. Linux 6.12 and newer honour the slices, older kernels ignore
+/// them. False, and no change, where the policy is not one of the two.
+bool schedule(int thread, bool interrupts) noexcept {
   constexpr std::uint64_t least_ns = 100'000;  // the kernel takes none below
   SchedulerAttributes attributes;
-  if (::syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
-  if (attributes.policy != SCHED_OTHER && attributes.policy != SCHED_BATCH) return;
+  if (::syscall(SYS_sched_getattr, thread, &attributes, sizeof attributes, 0) != 0) return false;
+  if (attributes.policy != SCHED_OTHER && attributes.policy != SCHED_BATCH) return false;
+  attributes.policy = interrupts ? SCHED_OTHER : SCHED_BATCH;
   attributes.runtime_ns = least_ns;
-  ::syscall(SYS_sched_setattr, 0, &attributes, 0);
+  return ::syscall(SYS_sched_setattr, thread, &attributes, 0) == 0;
 }
 
 }  // namespace
@@ -73,6 +75,10 @@ void ExchangeQueue::wait(Ticket until) {
   if (has_failed_.load(std::memory_order_acquire)) std::rethrow_exception(failure_);
 }
 
+void ExchangeQueue::interrupt_others(bool interrupt) noexcept {
+  if (const int thread = thread_id_; thread != 0) schedule(thread, interrupt);
+}
+
 std::optional<std::chrono::duration<double>> ExchangeQueue::take_mean_time() {
   const std::uint32_t count = done_.load(std::memory_order_acquire) - timed_;
   if (count == 0) return std::nullopt;
@@ -81,7 +87,9 @@ std::optional<std::chrono::duration<double>> ExchangeQueue::take_mean_time() {
 }
 
 void ExchangeQueue::run() {
-  request_short_timeslice();
+  const auto thread = static_cast<int>(::syscall(SYS_gettid));
+  const bool interrupts = sched_getscheduler(0) == SCHED_OTHER;
+  if (schedule(thread, interrupts) && interrupts) thread_id_ = thread;
   for (std::uint32_t next = 0;; ++next) {
     posted_.wait(next, std::memory_order_acquire);
     if (stopping_) return;

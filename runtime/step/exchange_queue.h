@@ -35,6 +35,11 @@ class ExchangeQueue {
   std::size_t pending() const {
     return posted_.load(std::memory_order_relaxed) - done_.load(std::memory_order_acquire);
   }
+  /// Whether the queue's thread runs as soon as it can, in place of a thread that computes on its core, as it
+  /// does from the start, or when that one sleeps, yields or has used up its time slice. Nothing where the
+  /// user gave the process another policy than SCHED_OTHER.
+  void interrupt_others(bool interrupt) noexcept;
+
   /// The mean of those that were done since the last call; nothing without any.
   std::optional<std::chrono::duration<double>> take_mean_time();
 
@@ -48,7 +53,8 @@ class ExchangeQueue {
   std::atomic<std::int64_t> busy_ns_{0};  ///< with those of `done_`
   std::uint32_t timed_ = 0;               ///< of `done_`, when their mean was taken
   std::atomic<bool> stopping_{false};
-  std::exception_ptr failure_;  ///< written once, before `has_failed_`
+  std::atomic<int> thread_id_{0};  ///< the system's, once the thread runs, if it may interrupt others
+  std::exception_ptr failure_;     ///< written once, before `has_failed_`
   std::atomic<bool> has_failed_{false};
   std::thread thread_;
 };

@@ -47,6 +47,7 @@ StepTiming Executor::launch(const Plan& plan, std::size_t slot) {
   timing_.transfer_ns += queued_transfer_ns_.exchange(0);
   timing_.skew_ns += queued_skew_ns_.exchange(0);
   timing_.launch_ns = nanoseconds_since(start);
+  if (turns_ && plan.key().trains()) turns_->end_walk(timing_.exposed_ns, timing_.launch_ns);
   return timing_;
 }
 
@@ -108,6 +109,7 @@ void Executor::walk(const BoundPlan& plan, const BoundSlot& slot) {
     } else {
       waits_after_each_ ? run_to_its_end(step) : run(step);
       if (anomalies_ && step.action == Action::launch) require_finite_result(step);
+      if (turns_ && step.action == Action::launch) turns_->between_kernels();
     }
     if (step_ends_ != nullptr) (*step_ends_)[step.label] = Clock::now();
   }

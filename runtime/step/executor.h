@@ -14,6 +14,7 @@
 #include "runtime/step/anomaly.h"
 #include "runtime/step/exchange_order.h"
 #include "runtime/step/exchange_queue.h"
+#include "runtime/step/exchange_turns.h"
 #include "runtime/step/memory.h"
 #include "runtime/step/step_tracker.h"
 
@@ -173,7 +174,8 @@ class Executor {
   std::atomic<std::int64_t> queued_skew_ns_ = 0;
   std::shared_ptr<StepTracker> step_tracker_ = std::make_shared<StepTracker>();
   std::unique_ptr<ExchangeOrder> order_;  ///< of what `queue_` runs
-  std::unique_ptr<ExchangeQueue> queue_;  ///< last: its thread uses the rest
+  std::unique_ptr<ExchangeQueue> queue_;  ///< behind all that its thread uses
+  std::optional<ExchangeTurns> turns_;    ///< of `queue_`, where updates are left to the next step
 };
 
 }  // namespace lockstep::runtime

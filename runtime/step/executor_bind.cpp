@@ -74,6 +74,7 @@ void Executor::bind(const Plan& plan, BoundPlan& into) {
     queue_ = std::make_unique<ExchangeQueue>(plan.arena.buckets.size() + plan.arena.rows.size(),
                                              [this](std::size_t part) { walk_queued(part); });
     order_ = std::make_unique<ExchangeOrder>(*queue_, exchanges_.size(), plan.steps);
+    if (std::ranges::any_of(plan.steps, &Step::deferred)) turns_.emplace(*queue_);
   }
 }
 
