@@ -15,12 +15,19 @@ constexpr std::int64_t tile = 64;
   return sum;
 }
 
+/// Into the first cache, while other numbers are computed with. What lies there need not exist.
+[[gnu::always_inline]] inline void prefetch(const float* from, std::int64_t size) {
+  constexpr std::int64_t line = 16;
+  for (std::int64_t i = 0; i < size; i += line) __builtin_prefetch(from + i);
+}
+
 /// Where the entries of a head lie in a cache.
 struct Entries {
   std::int64_t count, size;
   std::int64_t first;            ///< element of the first, if they are one behind another
   const std::int64_t* rows;      ///< else the row of each
   std::int64_t in_row, of_head;  ///< elements of a row, and to its head
+  bool in_memory;                ///< a single query reads them, so no cache has them
 
   [[gnu::always_inline]] std::int64_t operator[](std::int64_t entry) const {
     return (rows == nullptr ? first : rows[entry] * in_row + of_head) + entry * size;
@@ -65,6 +72,7 @@ struct Entries {
     float of_tile = greatest;
     for (std::int64_t j = 0; j < count; ++j) {
       places[j] = entries[first + j];
+      if (entries.in_memory) prefetch(values + places[j], size);
       scores[j] = dot(q, keys + places[j], size) * factor;
       of_tile = scores[j] > of_tile ? scores[j] : of_tile;
     }
@@ -76,6 +84,8 @@ struct Entries {
 #pragma omp simd
     for (std::int64_t j = 0; j < count; ++j) scores[j] = Math::exp(scores[j] - greatest);
     for (std::int64_t j = 0; j < count; ++j) total += scores[j];
+    for (std::int64_t j = first + tile; entries.in_memory && j < first + 2 * tile && j < entries.count; ++j)
+      prefetch(keys + entries[j], size);
     add_values(scores, values, places, count, size, y);
   }
 #pragma omp simd
@@ -101,7 +111,8 @@ void run(const CachedAttention& op, const CachedQueries& queries, const float* q
                           .first = of_head * in_head,
                           .rows = rows == nullptr ? nullptr : rows + row * queries.capacity,
                           .in_row = queries.heads * in_head,
-                          .of_head = head * in_head};
+                          .of_head = head * in_head,
+                          .in_memory = queries.tokens == 1};
     if (entries.count > 0) {
       attend(factor, q + element, keys, values, entries, y + element);
     } else {
