@@ -210,15 +210,11 @@ void require_memory(const Options& options, const TrainingTask& task, const RunP
                   mebibytes(free->bytes), free->words(), free->bytes, hint));
 }
 
-bool defers_updates(const kernels::Device& device, std::string_view backend, bool crosses_nodes) {
-  return crosses_nodes && device.is_cpu() && backend != "mpi";
-}
-
-bool can_shard_updates(const kernels::Device& device, std::string_view backend, bool crosses_nodes) {
-  return !crosses_nodes && device.is_cpu() && backend != "mpi";
-}
-
 namespace {
+
+bool exchanges_by_host(const kernels::Device& device, std::string_view backend) {
+  return device.is_cpu() && backend != "mpi";
+}
 
 /// `can`: ranks share memory.
 void require_can_shard(const Options& options, bool can) {
@@ -232,6 +228,14 @@ void require_can_shard(const Options& options, bool can) {
 }
 
 }  // namespace
+
+bool defers_updates(const kernels::Device& device, std::string_view backend, bool crosses_nodes) {
+  return crosses_nodes && exchanges_by_host(device, backend);
+}
+
+bool can_shard_updates(const kernels::Device& device, std::string_view backend, bool crosses_nodes) {
+  return !crosses_nodes && exchanges_by_host(device, backend);
+}
 
 PlanRequest training_request(const Options& options, const PlanKey& key, int ranks,
                              ScheduleOptions exchange) {

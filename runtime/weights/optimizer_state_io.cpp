@@ -36,12 +36,6 @@ void ParameterIO::load_optimizer_state(const std::filesystem::path& file) {
   load(WeightsFile(file), slots);
 }
 
-std::vector<NamedTensor> ParameterIO::optimizer_state() const {
-  std::vector<NamedTensor> tensors;
-  read(optimizer_slots(), tensors);
-  return tensors;
-}
-
 void ParameterIO::optimizer_state(comm::Communicator& communicator, std::vector<NamedTensor>* into) const {
   const std::vector<ParameterSlot> slots = optimizer_slots();
   if (into != nullptr) into->resize(slots.size());

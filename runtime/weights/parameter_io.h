@@ -55,8 +55,6 @@ class ParameterIO {
   std::vector<NamedTensor> parameters() const;
   /// As the arena holds them: in fp16 times GradScaler's scale.
   std::vector<NamedTensor> gradients() const;
-  /// Of a plan that does not shard updates.
-  std::vector<NamedTensor> optimizer_state() const;
 
   /// As the functions without `into`, in the memory that an earlier call filled.
   void parameters(std::vector<NamedTensor>& into) const;

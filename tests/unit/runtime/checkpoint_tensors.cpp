@@ -12,6 +12,7 @@
 #include "tests/support/largest_error.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/unit/runtime/optimizer_state_of.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -76,7 +77,7 @@ TEST_CASE("weights and optimizer state go through files to the bit, whatever the
   Replica one(name, optimizer);
   one.train(3);
   save_tensors(folder / "model", one.access().parameters());
-  save_tensors(folder / "optimizer", one.access().optimizer_state());
+  save_tensors(folder / "optimizer", testing::optimizer_state_of(one.access()));
   const auto bytes = [&](const char* file) {
     std::size_t sum = 0;
     const SafetensorsFile tensors(folder / file);
@@ -96,7 +97,8 @@ TEST_CASE("weights and optimizer state go through files to the bit, whatever the
   one.train(3);
   other.train(3);
   CHECK(other.access().fingerprint() == one.access().fingerprint());
-  CHECK(sha256_of(other.access().optimizer_state()) == sha256_of(one.access().optimizer_state()));
+  CHECK(sha256_of(testing::optimizer_state_of(other.access())) ==
+        sha256_of(testing::optimizer_state_of(one.access())));
 }
 
 TEST_CASE("buffers start with their layer's value, are not learned, and are saved with the weights") {
@@ -129,7 +131,7 @@ TEST_CASE("averaged weights: files have the average, the optimizer's state what 
   constexpr double decay = 0.75;
   Replica one("convnet", sgd, decay);
   Replica plain("convnet", sgd);
-  const auto raw = [&] { return one.access().optimizer_state(); };
+  const auto raw = [&] { return testing::optimizer_state_of(one.access()); };
   const auto average = [&] { return one.access().parameters(); };
   CHECK(raw().front().name == average().front().name + ".raw");
   CHECK(sha256_of(raw()) == sha256_of(average()));  // before the first update
@@ -166,7 +168,7 @@ TEST_CASE("averaged weights: files have the average, the optimizer's state what 
 
   Replica other("convnet", sgd, decay);
   other.access().load(WeightsFile(folder / "model"));
-  CHECK(sha256_of(other.access().optimizer_state()) == sha256_of(other.access().parameters()));
+  CHECK(sha256_of(testing::optimizer_state_of(other.access())) == sha256_of(other.access().parameters()));
   other.access().load_optimizer_state(folder / "optimizer");
   other.access().set_applied_updates(4);
   CHECK(other.access().fingerprint() == one.access().fingerprint());
@@ -193,12 +195,12 @@ TEST_CASE("optimizer state has PyTorch's names; a file of another optimizer is r
   const model::OptimizerOptions adam;
   const model::OptimizerOptions sgd{.kind = model::OptimizerKind::sgd, .momentum = 0.9};
   Replica one("mlp", adam);
-  save_tensors(folder / "adam", one.access().optimizer_state());
+  save_tensors(folder / "adam", testing::optimizer_state_of(one.access()));
   const auto names = names_in(folder / "adam");
   CHECK(names[0] == "1.weight.exp_avg");
   CHECK(names[1] == "1.weight.exp_avg_sq");
   Replica other("mlp", sgd);
-  save_tensors(folder / "sgd", other.access().optimizer_state());
+  save_tensors(folder / "sgd", testing::optimizer_state_of(other.access()));
   CHECK(names_in(folder / "sgd")[0] == "1.weight.momentum_buffer");
   CHECK_THAT(tests::message_of<DataError>([&] { other.access().load_optimizer_state(folder / "adam"); }),
              contains("adam") && contains("'1.weight.exp_avg' is none of the model's"));

@@ -10,6 +10,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/unit/runtime/optimizer_state_of.h"
 #include "tests/unit/runtime/small_plans.h"
 
 namespace lockstep::runtime {
@@ -179,7 +180,8 @@ TEST_CASE("frozen parameters have no gradient and no optimizer state, and lie be
   const auto backward = std::ranges::count(plan.graph.nodes(), model::Phase::backward, &model::Node::phase);
   CHECK(backward == 1);
   CHECK(replica.io().gradients().size() == 2);
-  for (const NamedTensor& state : replica.io().optimizer_state()) CHECK(state.name.starts_with("fc2."));
+  for (const NamedTensor& state : testing::optimizer_state_of(replica.io()))
+    CHECK(state.name.starts_with("fc2."));
   CHECK(replica.io().parameters().size() == 4);
 }
 

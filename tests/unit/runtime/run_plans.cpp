@@ -23,23 +23,20 @@ TEST_CASE("the largest batch that fits is found with few plans") {
   CHECK(largest_batch(1, [](std::int64_t) { return true; }) == 0);
 }
 
-TEST_CASE("updates are deferred between nodes, where the rank's own thread exchanges") {
+TEST_CASE(
+    "where the rank's own thread exchanges, updates are deferred between nodes, and can be sharded on one") {
   const auto cpu = kernels::make_cpu_device(1);
-  for (const char* backend : {"host", "auto"}) {
-    CHECK(defers_updates(*cpu, backend, true));
-    CHECK_FALSE(defers_updates(*cpu, backend, false));
+  for (const bool crosses_nodes : {false, true}) {
+    for (const char* backend : {"host", "auto"}) {
+      CHECK(defers_updates(*cpu, backend, crosses_nodes) == crosses_nodes);
+      CHECK(can_shard_updates(*cpu, backend, crosses_nodes) == !crosses_nodes);
+    }
+    CHECK_FALSE(defers_updates(*cpu, "mpi", crosses_nodes));
+    CHECK_FALSE(can_shard_updates(*cpu, "mpi", crosses_nodes));
   }
-  CHECK_FALSE(defers_updates(*cpu, "mpi", true));
 }
 
-TEST_CASE("ranks update a shard each where they exchange through memory that they share") {
-  const auto cpu = kernels::make_cpu_device(1);
-  for (const char* backend : {"host", "auto"}) {
-    CHECK(can_shard_updates(*cpu, backend, false));
-    CHECK_FALSE(can_shard_updates(*cpu, backend, true));
-  }
-  CHECK_FALSE(can_shard_updates(*cpu, "mpi", false));
-
+TEST_CASE("ranks update a shard each if they are asked to and can, else the run is refused") {
   Options options;
   const auto shards = [&](int ranks, bool can) {
     return training_request(options, {}, ranks, {.shards_updates = can}).schedule.shards_updates;
