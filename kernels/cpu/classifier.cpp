@@ -175,7 +175,8 @@ class Bound : public BoundKernel {
       tiles_.dweight(halves, rows, step.columns, dweight, begin > 0, room_.tiles);
     } else {
       for_rows(step, rows, write_gradient);
-      products_[step.dx].run(gradient, weights(step), dx);
+      step.dx_of_few_rows ? step.dx_of_few_rows->run(gradient, weights(step), dx, room_.products)
+                          : products_[step.dx].run(gradient, weights(step), dx);
       products_[step.dweight].run(gradient, x, dweight);
     }
     if (float* const dbias = a_.out(Op::dbias)) add_bias_gradient(step, rows, gradient, dbias + step.first);

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
 #include "kernels/base/division.h"
 #include "kernels/classifier.h"
+#include "kernels/cpu/few_rows_product.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cpu/tiles.h"
 #include "kernels/tile_product.h"
@@ -47,6 +49,7 @@ struct ClassifierProducts {
     std::int64_t row;  ///< numbers from a row of logits, or of their gradient, to the next
     bool by_tiles;
     std::size_t logits, dx, dweight;
+    std::optional<FewRowsProduct> dx_of_few_rows;  ///< in the place of `dx`
   };
 
   std::vector<Matmul> all;
@@ -75,7 +78,8 @@ struct ClassifierProducts {
                   .by_tiles = by_tiles,
                   .logits = 0,
                   .dx = 0,
-                  .dweight = 0};
+                  .dweight = 0,
+                  .dx_of_few_rows = std::nullopt};
         if (by_tiles) {
           steps.push_back(step);
           continue;
@@ -87,12 +91,17 @@ struct ClassifierProducts {
                                    .dtype = dtype,
                                    .precision = precision});
         if (has_gradient) {
-          step.dx = place_of(1, {.m = rows,
-                                 .n = size.inputs,
-                                 .k = columns,
-                                 .accumulate = first > 0,
-                                 .dtype = dtype,
-                                 .precision = precision});
+          const FewRowsProduct dx{rows, columns, size.inputs, first > 0, dtype};
+          if (dx.is_faster(precision)) {
+            step.dx_of_few_rows = dx;
+          } else {
+            step.dx = place_of(1, {.m = rows,
+                                   .n = size.inputs,
+                                   .k = columns,
+                                   .accumulate = first > 0,
+                                   .dtype = dtype,
+                                   .precision = precision});
+          }
           step.dweight = place_of(2, {.m = columns,
                                       .n = size.inputs,
                                       .k = rows,
@@ -114,6 +123,9 @@ struct ClassifierProducts {
   std::size_t workspace_bytes() const {
     std::size_t most = 0;
     for (const Matmul& product : all) most = std::max(most, product.workspace_bytes());
+    for (const Step& step : steps) {
+      if (step.dx_of_few_rows) most = std::max(most, step.dx_of_few_rows->workspace_bytes());
+    }
     return most;
   }
 

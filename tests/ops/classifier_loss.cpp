@@ -162,6 +162,13 @@ TEST_CASE("classifier_loss: tiles of rows, inputs and classes, and classes that 
   check({.x = {1088, 32}, .classes = 1001, .valid = 2000, .dtype = DType::bf16, .chunk = 544, .every = 16});
 }
 
+TEST_CASE("classifier_loss: few rows, whose data gradient is made by panels") {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    check({.x = {20, 128}, .classes = 1000, .bias = true, .valid = 18, .dtype = dtype});
+    check({.x = {70, 64}, .classes = 497, .dtype = dtype, .chunk = 35});
+  }
+}
+
 TEST_CASE("classifier_loss: rows in half types that are too long for a GPU's shared memory") {
   check({.x = {3, 4}, .classes = 120001, .dtype = DType::bf16});
 }

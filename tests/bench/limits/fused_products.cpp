@@ -112,6 +112,10 @@ double seconds_of_classifier_product(const ClassifierLoss& op, const MatmulSize&
           tiles.logits(half_weights, rows, step.columns, some_logits, in_tiles, nothing);
           break;
         case Product::Result::x:
+          if (step.dx_of_few_rows) {
+            step.dx_of_few_rows->run(gradient->data(), some_weights, some_dx, workspace->data());
+            break;
+          }
           if (!step.by_tiles) {
             bound[step.dx].run(gradient->data(), some_weights, some_dx);
             break;
