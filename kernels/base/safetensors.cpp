@@ -179,10 +179,11 @@ std::string header_for(std::span<const SafetensorsFile::Tensor> tensors,
   std::size_t offset = 0;
   for (const auto& tensor : tensors) {
     const std::vector<std::int64_t> shape(tensor.shape.begin(), tensor.shape.end());
-    const std::vector<std::size_t> offsets{offset, offset + tensor.bytes.size()};
+    const std::size_t bytes = static_cast<std::size_t>(tensor.shape.elements()) * size_of(tensor.dtype);
+    const std::vector<std::size_t> offsets{offset, offset + bytes};
     header[tensor.name] = {
         {"dtype", file_name_of(tensor.dtype)}, {"shape", shape}, {"data_offsets", offsets}};
-    offset += tensor.bytes.size();
+    offset += bytes;
   }
   std::string text = header.dump();
   const std::size_t end = prefix_bytes + text.size();
@@ -210,12 +211,19 @@ const SafetensorsFile::Tensor* SafetensorsFile::find(const std::string& name) co
 
 void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsFile::Tensor> tensors,
                        const std::map<std::string, std::string>& metadata) {
+  write_safetensors(
+      path, tensors, [&](std::size_t i) { return tensors[i].bytes; }, metadata);
+}
+
+void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsFile::Tensor> tensors,
+                       const std::function<std::span<const std::byte>(std::size_t)>& bytes_of,
+                       const std::map<std::string, std::string>& metadata) {
   const std::string header = header_for(tensors, metadata);
   const std::uint64_t length = header.size();
   AtomicFile file(path);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(header);
-  for (const auto& tensor : tensors) file.write(tensor.bytes);
+  for (std::size_t i = 0; i < tensors.size(); ++i) file.write(bytes_of(i));
   file.commit();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -41,6 +42,12 @@ class SafetensorsFile {
 
 /// Writes beside `path`, fsyncs, renames: the old file or the whole new one, never a part.
 void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsFile::Tensor> tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+/// The same for tensors that are not all in memory at once: `bytes_of(i)` is asked for those of tensors[i]
+/// when they are written.
+void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsFile::Tensor> tensors,
+                       const std::function<std::span<const std::byte>(std::size_t)>& bytes_of,
                        const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -91,7 +92,12 @@ CheckpointContent& CheckpointWriter::staging() {
 
 void CheckpointWriter::start() {
   const SignalsBlocked on_the_new_thread;
-  writing_ = std::async(std::launch::async, [this] { write(); });
+  writing_ = std::async(std::launch::async, [this] { write_files(content_.weights, content_.optimizer); });
+}
+
+void CheckpointWriter::write(const TensorSource& weights, const TensorSource& optimizer) {
+  const Activity::Work writing(activity_, [this] { return describe(); });
+  write_files(weights, optimizer);
 }
 
 void CheckpointWriter::wait() {
@@ -114,12 +120,13 @@ void CheckpointWriter::check() {
   if (writing_.valid() && is_done(writing_)) writing_.get();
 }
 
-void CheckpointWriter::write() const {
-  directory_.add(content_.step, [this](const std::filesystem::path& folder) {
+template <class Tensors>
+void CheckpointWriter::write_files(const Tensors& weights, const Tensors& optimizer) const {
+  directory_.add(content_.step, [&](const std::filesystem::path& folder) {
     now_at("model.safetensors");
-    save_tensors(folder / "model.safetensors", content_.weights, content_.names);
+    save_tensors(folder / "model.safetensors", weights, content_.names);
     now_at("optimizer.safetensors");
-    save_tensors(folder / "optimizer.safetensors", content_.optimizer);
+    save_tensors(folder / "optimizer.safetensors", optimizer);
     now_at("state.json");
     write_file_atomically(folder / "state.json", content_.state);
     now_at(manifest_file);
@@ -141,15 +148,41 @@ Checkpointer::Checkpointer(comm::Communicator& communicator, const ParameterIO& 
       saved_step_(saved_step) {
   if (!run_directory.writes_checkpoints) return;
   writer_.emplace(directory_, options.keep, activity_);
+  if (every_ > 0) reserve();
   if (!saved_step) return;
   const Activity::Work work(activity_, "looking at " + directory_.folder().string());
   directory_.set_latest(*saved_step);
 }
 
-void Checkpointer::save(RunState state) {
+void Checkpointer::reserve() {
+  CheckpointContent& content = writer_->staging();
+  std::size_t bytes = 0;
+  const auto allocate = [&](const std::vector<NamedTensor>& described, std::vector<NamedTensor>& into) {
+    into = described;
+    for (NamedTensor& tensor : into) {
+      const std::size_t of_tensor = bytes_of(tensor.dtype, tensor.shape);
+      bytes += of_tensor;
+      tensor.values.resize(of_tensor / sizeof(float));
+    }
+  };
+  try {
+    allocate(replica_.weights().tensors, content.weights);
+    allocate(replica_.optimizer_state().tensors, content.optimizer);
+  } catch (const std::bad_alloc&) {
+    throw DeviceError(fmt::format(
+        "--checkpoint-every: no memory for a copy of weights and optimizer state, beyond {} bytes "
+        "of it: raise the limit (ulimit -v, the container's memory), or leave the option out: a "
+        "run that is stopped is saved without a copy",
+        bytes));
+  }
+}
+
+void Checkpointer::save(RunState state, Afterwards afterwards) {
   if (has_saved(state.step)) return;
-  const Activity::Work saving(activity_, std::string("copying the replica"), Activity::Needs::peers);
-  const std::string not_finite = stage(state.step);
+  const bool copies = afterwards == Afterwards::goes_on || !replica_.has_whole_state();
+  const Activity::Work saving(activity_, std::string(copies ? "copying the replica" : "reading the replica"),
+                              Activity::Needs::peers);
+  const std::string not_finite = copies ? stage() : look_through();
   const std::string mine = to_text(
       {.fingerprint = replica_.fingerprint(), .time = seconds_since_1970(), .not_finite = not_finite});
   std::vector<ReplicaDigest> digests;
@@ -164,23 +197,30 @@ void Checkpointer::save(RunState state) {
   }
   saved_step_ = state.step;
   if (!writer_) return;
+  CheckpointContent& content = writer_->staging();
+  content.step = state.step;
+  content.names = names_;
   state.time = digests.front().time;  // rank 0's for all, so that copies on several disks are the same files
-  writer_->staging().state = to_json(state);
-  writer_->start();
+  content.state = to_json(state);
+  copies ? writer_->start() : writer_->write(replica_.weights(), replica_.optimizer_state());
 }
 
-std::string Checkpointer::stage(std::int64_t step) {
+std::string Checkpointer::stage() {
   if (!writer_) {
     replica_.optimizer_state(communicator_, nullptr);
     return {};
   }
   CheckpointContent& content = writer_->staging();
-  content.step = step;
-  content.names = names_;
   replica_.parameters(content.weights);
   replica_.optimizer_state(communicator_, &content.optimizer);
   const std::string weights = first_not_finite(content.weights);
   return weights.empty() ? first_not_finite(content.optimizer) : weights;
+}
+
+std::string Checkpointer::look_through() const {
+  if (!writer_) return {};
+  const std::string weights = first_not_finite(replica_.weights());
+  return weights.empty() ? first_not_finite(replica_.optimizer_state()) : weights;
 }
 
 void Checkpointer::check() {

@@ -34,7 +34,11 @@ struct CheckpointContent {
   KeptNames names{};
 };
 
-/// Writes checkpoints on a thread of its own, one at a time, beside training.
+/// What happens behind a checkpoint. Where training ends, no copy of the replica is made: a run that fits its
+/// memory can always be saved.
+enum class Afterwards { goes_on, ends };
+
+/// Writes checkpoints, one at a time: copies on a thread of its own, beside training.
 class CheckpointWriter {
  public:
   /// `activity` is told what a wait for the writer waits for, and that it gets on.
@@ -47,13 +51,16 @@ class CheckpointWriter {
   CheckpointContent& staging();
   /// Starts to write the staged copy.
   void start();
+  /// Writes tensors that are read as they are written; of `staging` step, state and names.
+  void write(const TensorSource& weights, const TensorSource& optimizer);
   /// Waits until the copy is on the disk. `wait`, `staging` and `check` throw an error of the last write.
   void wait();
   /// Throws the error of a write that has failed; cheap, does not wait.
   void check();
 
  private:
-  void write() const;
+  template <class Tensors>
+  void write_files(const Tensors& weights, const Tensors& optimizer) const;
   std::string describe() const;
   void now_at(const char* file) const;
 
@@ -76,9 +83,9 @@ class Checkpointer {
 
   bool due(std::int64_t step) const { return every_ > 0 && step % every_ == 0; }
   /// Collective, between two updates; does nothing for a step that is saved. Compares the replicas, copies
-  /// this one, and starts to write the copy. CommError names a replica that has diverged, NonFiniteError a
-  /// tensor that is not finite; nothing is saved then.
-  void save(RunState state);
+  /// this one, and starts to write the copy, or where training ends writes it. CommError names a replica that
+  /// has diverged, NonFiniteError a tensor that is not finite; nothing is saved then.
+  void save(RunState state, Afterwards afterwards);
   /// Throws the error of a failed write; does not wait.
   void check();
   /// Waits until everything is on the disk.
@@ -89,8 +96,12 @@ class Checkpointer {
   std::filesystem::path last() const { return directory_.path_of(saved_step_.value()); }
 
  private:
+  /// Takes the memory of copies before training: DeviceError where there is too little.
+  void reserve();
   /// Copies the replica; the first tensor that is not finite.
-  std::string stage(std::int64_t step);
+  std::string stage();
+  /// The same without a copy.
+  std::string look_through() const;
 
   comm::Communicator& communicator_;
   const ParameterIO replica_;

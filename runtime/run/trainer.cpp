@@ -113,7 +113,8 @@ void Trainer::evaluate_and_save_after(std::int64_t step, std::size_t free_slot) 
   if (!progress_.stopped && progress_.ends_evaluated_epoch(options_.eval_every)) evaluate_now(free_slot);
   // The last step is saved behind the evaluation at the end.
   const bool saves = checkpointer_->due(step) && step < batching_.total_steps;
-  if (progress_.stopped || saves) save_checkpoint();
+  if (progress_.stopped) return save_checkpoint(Afterwards::ends);
+  if (saves) save_checkpoint(Afterwards::goes_on);
 }
 
 /// The sampler deals the samples of a global batch out to the ranks in turn.
@@ -198,7 +199,7 @@ Progress Trainer::progress_for(RunMetrics::Reader reader, const data::BatchInfo&
 }
 
 /// Not counted in step_ms and samples_per_s, as evaluations are not.
-void Trainer::save_checkpoint() {
+void Trainer::save_checkpoint(Afterwards afterwards) {
   metrics_.pause();
   executor_->step_tracker()->enter(StepTracker::Phase::saving);
   replica().broadcast_buffers(*session_.communicator);
@@ -211,7 +212,7 @@ void Trainer::save_checkpoint() {
   state.algorithms = plans_.constraints.algorithms;
   state.replayed = cuda_graph_policy_.decision();
   if (executor_->walks_without_graph()) state.replayed = false;
-  checkpointer_->save(std::move(state));
+  checkpointer_->save(std::move(state), afterwards);
   metrics_.resume();
 }
 

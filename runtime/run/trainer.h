@@ -61,7 +61,7 @@ class Trainer {
   void report(const data::BatchInfo& batch);
   Progress progress_for(RunMetrics::Reader reader, const data::BatchInfo& batch);
   void evaluate_now(std::size_t slot);
-  void save_checkpoint();
+  void save_checkpoint(Afterwards afterwards);
   void require_finite() const;
   void require_scale() const;
   Summary finish();

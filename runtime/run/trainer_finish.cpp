@@ -16,7 +16,7 @@ Summary Trainer::finish() {
   // Of a run that goes on in RUN, too: with its older checkpoints alone `--resume auto` would train once
   // more.
   const bool continues = resumed_ && run_directory_.resuming;
-  if (options_.checkpoint_every > 0 || progress_.stopped || continues) save_checkpoint();
+  if (options_.checkpoint_every > 0 || progress_.stopped || continues) save_checkpoint(Afterwards::ends);
   checkpointer_->wait();
   replica().broadcast_buffers(*session_.communicator);
   Summary summary{.world_size = session_.world.size,

@@ -1,5 +1,6 @@
 #include "runtime/weights/named_tensor.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/base/hash.h"
@@ -20,6 +21,14 @@ std::vector<SafetensorsFile::Tensor> entries_of(std::span<const NamedTensor> ten
   return entries;
 }
 
+bool is_finite(const NamedTensor& tensor) {
+  if (tensor.dtype != DType::f32) return true;
+  // A product with 0 is a NaN for what is not finite, and the sum keeps it: one pass, which vectorises.
+  float sum = 0;
+  for (const float value : tensor.values) sum += value * 0;
+  return !std::isnan(sum);
+}
+
 }  // namespace
 
 void save_weights(const std::filesystem::path& folder, std::span<const NamedTensor> tensors,
@@ -32,13 +41,25 @@ void save_tensors(const std::filesystem::path& file, std::span<const NamedTensor
   write_safetensors(file, entries_of(tensors), weights_metadata(names));
 }
 
+void save_tensors(const std::filesystem::path& file, const TensorSource& source, const KeptNames& names) {
+  NamedTensor tensor;
+  const auto bytes_of = [&](std::size_t index) {
+    source.read(index, tensor);
+    return std::as_bytes(std::span(tensor.values));
+  };
+  write_safetensors(file, entries_of(source.tensors), bytes_of, weights_metadata(names));
+}
+
 std::string first_not_finite(std::span<const NamedTensor> tensors) {
-  for (const NamedTensor& tensor : tensors) {
-    if (tensor.dtype != DType::f32) continue;
-    // A product with 0 is a NaN for what is not finite, and the sum keeps it: one pass, which vectorises.
-    float sum = 0;
-    for (const float value : tensor.values) sum += value * 0;
-    if (std::isnan(sum)) return tensor.name;
+  const auto found = std::ranges::find_if_not(tensors, is_finite);
+  return found == tensors.end() ? std::string() : found->name;
+}
+
+std::string first_not_finite(const TensorSource& source) {
+  NamedTensor tensor;
+  for (std::size_t i = 0; i < source.tensors.size(); ++i) {
+    source.read(i, tensor);
+    if (!is_finite(tensor)) return tensor.name;
   }
   return {};
 }

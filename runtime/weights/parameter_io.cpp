@@ -230,12 +230,29 @@ void ParameterIO::read(const std::vector<ParameterSlot>& slots, std::vector<Name
   for (std::size_t i = 0; i < slots.size(); ++i) read(slots[i], into[i], *stream);
 }
 
+NamedTensor ParameterIO::described(const ParameterSlot& slot) const {
+  const DType dtype = type_of(slot).dtype;
+  return {.name = slot.name,
+          .shape = slot.file_shape,
+          .values = {},
+          .dtype = is_half(dtype) ? DType::f32 : dtype};
+}
+
+TensorSource ParameterIO::source(std::vector<ParameterSlot> slots) const {
+  TensorSource source;
+  for (const ParameterSlot& slot : slots) source.tensors.push_back(described(slot));
+  source.read = [this, slots = std::move(slots)](std::size_t index, NamedTensor& into) {
+    read(slots[index], into, *device_.make_stream());
+  };
+  return source;
+}
+
 void ParameterIO::read(const ParameterSlot& slot, NamedTensor& into, kernels::Stream& stream) const {
   const model::Value& value = plan_.graph.value(slot.value);
-  into.name = slot.name;
-  into.shape = slot.file_shape;
   const DType dtype = value.type.dtype;
-  into.dtype = is_half(dtype) ? DType::f32 : dtype;
+  std::vector<float> values = std::move(into.values);
+  into = described(slot);
+  into.values = std::move(values);
   into.values.resize(bytes_of(into.dtype, into.shape) / sizeof(float));
   const std::size_t bytes = bytes_of(dtype, into.shape);
   const bool as_it_is = has_file_layout(value, slot.file_transposed);

@@ -58,6 +58,11 @@ class ParameterIO {
 
   /// As the functions without `into`, in the memory that an earlier call filled.
   void parameters(std::vector<NamedTensor>& into) const;
+  /// As these, one tensor at a time, as long as this lives; of the optimizer's state where each rank has all
+  /// (`has_whole_state`).
+  TensorSource weights() const { return source(weight_slots()); }
+  TensorSource optimizer_state() const { return source(optimizer_slots()); }
+  bool has_whole_state() const { return !shards_updates(plan_.arena); }
   /// Collective, between two steps: ranks that update a shard each gather their states, also for ranks that
   /// read none (null).
   void optimizer_state(comm::Communicator& communicator, std::vector<NamedTensor>* into) const;
@@ -91,6 +96,9 @@ class ParameterIO {
   const model::ValueType& type_of(const ParameterSlot& slot) const;
   void copy_parameters();
   void write(const ParameterSlot& slot, std::span<const float> values);
+  /// Of a tensor of a file all but the values.
+  NamedTensor described(const ParameterSlot& slot) const;
+  TensorSource source(std::vector<ParameterSlot> slots) const;
   void read(const std::vector<ParameterSlot>& slots, std::vector<NamedTensor>& into) const;
   void read(const ParameterSlot& slot, NamedTensor& into, kernels::Stream& stream) const;
 

@@ -3,6 +3,7 @@
 
 #include "comm/make_communicator.h"
 #include "kernels/base/error.h"
+#include "kernels/base/file.h"
 #include "kernels/base/safetensors.h"
 #include "model/layers.h"
 #include "model/zoo/zoo.h"
@@ -85,6 +86,11 @@ TEST_CASE("weights and optimizer state go through files to the bit, whatever the
     return sum;
   };
   CHECK(bytes("model") + bytes("optimizer") == staged_bytes(one.plan()));
+  const ParameterIO io = one.access();
+  save_tensors(folder / "model read", io.weights());
+  save_tensors(folder / "optimizer read", io.optimizer_state());
+  CHECK(whole_text(folder / "model read") == whole_text(folder / "model"));
+  CHECK(whole_text(folder / "optimizer read") == whole_text(folder / "optimizer"));
 
   Replica other(name, optimizer);
   CHECK(other.access().fingerprint() != one.access().fingerprint());
