@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <charconv>
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -17,10 +15,6 @@
 
 namespace lockstep::launcher {
 namespace {
-
-std::string read_of(pid_t pid, const char* file) {
-  return shows_own_processes() ? read_text(fmt::format("/proc/{}/{}", pid, file)) : std::string();
-}
 
 std::vector<Process> all_processes() {
   std::vector<Process> processes;
@@ -38,36 +32,8 @@ std::vector<Process> all_processes() {
 
 }  // namespace
 
-bool shows_own_processes() {
-  static const bool is_own = [] {
-    std::error_code unreadable;
-    return std::filesystem::read_symlink("/proc/self", unreadable) == std::to_string(getpid());
-  }();
-  return is_own;
-}
-
-std::optional<Process> read_process(pid_t pid) {
-  // "123 (name) S 1 123 ...", and the name may hold anything.
-  const std::string stat = read_of(pid, "stat");
-  const auto name_end = stat.rfind(')');
-  if (name_end == std::string::npos || name_end + 4 >= stat.size()) return std::nullopt;
-  char* rest = nullptr;
-  const long parent = std::strtol(stat.c_str() + name_end + 4, &rest, 10);
-  const long group = std::strtol(rest, nullptr, 10);
-  return Process{.pid = pid,
-                 .parent = static_cast<pid_t>(parent),
-                 .group = static_cast<pid_t>(group),
-                 .state = stat[name_end + 2]};
-}
-
-std::string program_name(pid_t pid) {
-  std::string name = read_of(pid, "comm");
-  if (name.ends_with('\n')) name.pop_back();
-  return name;
-}
-
 std::string variable_of(pid_t pid, std::string_view name) {
-  std::istringstream variables(read_of(pid, "environ"));
+  std::istringstream variables(read_of_process(pid, "environ"));
   for (std::string variable; std::getline(variables, variable, '\0');) {
     if (variable.starts_with(name) && variable.substr(name.size(), 1) == "=")
       return variable.substr(name.size() + 1);

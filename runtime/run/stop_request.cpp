@@ -8,11 +8,13 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <iterator>
 
 #include <fmt/format.h>
 
 #include "kernels/base/descriptors.h"
 #include "kernels/base/error.h"
+#include "kernels/base/log.h"
 #include "kernels/base/signals.h"
 
 namespace lockstep::runtime {
@@ -22,7 +24,8 @@ constexpr std::array stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIG
 
 }  // namespace
 
-StopRequest::StopRequest() : heeded_(heeded_signals(stop_signals)) {
+StopRequest::StopRequest()
+    : heeded_(heeded_signals(stop_signals)), agent_(find_agent(comm::process_environment())) {
   pthread_sigmask(SIG_BLOCK, &heeded_, nullptr);
   // Text that nobody reads any more must not end a run that has something to save.
   std::signal(SIGPIPE, SIG_IGN);
@@ -39,16 +42,28 @@ StopRequest::~StopRequest() {
 }
 
 void StopRequest::listen() {
-  pollfd events[] = {{stop_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {job_.fd(), POLLIN, 0}};
+  pollfd events[] = {{stop_.get(), POLLIN, 0},
+                     {signals_.get(), POLLIN, 0},
+                     {job_.fd(), POLLIN, 0},
+                     {agent_ ? agent_->gone.get() : -1, POLLIN, 0}};
   while (true) {
-    if (poll(events, 3, -1) < 0) continue;
+    if (poll(events, std::size(events), -1) < 0) continue;
     if (events[0].revents != 0) return;
     signalfd_siginfo signal{};
     while (read(signals_.get(), &signal, sizeof(signal)) == sizeof(signal)) {
       take(static_cast<int>(signal.ssi_signo));
     }
     if (events[2].revents != 0) job_.suspend();
+    if (events[3].revents == 0) continue;
+    events[3].fd = -1;
+    miss_agent();
   }
+}
+
+void StopRequest::miss_agent() {
+  log::warn("{} (process {}), which started this rank, is gone: stopping as at SIGTERM", agent_->name,
+            agent_->pid);
+  take(SIGTERM);
 }
 
 void StopRequest::take(int signal_number) {

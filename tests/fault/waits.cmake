@@ -1,12 +1,5 @@
 add_executable(collective_rank collective_rank.cpp)
 target_link_libraries(collective_rank PRIVATE lockstep_policy lockstep::comm)
-set(mpirun_program "")
-if(LOCKSTEP_MPI AND NOT LOCKSTEP_SANITIZE)
-  find_program(MPIRUN mpirun)
-  if(MPIRUN)
-    set(mpirun_program ${MPIRUN})
-  endif()
-endif()
 foreach(test stopped_peers pauses)
   lockstep_test(fault_${test} LABEL fault TIMEOUT 300
     SOURCES ${test}.cpp
