@@ -179,7 +179,7 @@ void Checkpointer::reserve() {
 
 void Checkpointer::save(RunState state, Afterwards afterwards) {
   if (has_saved(state.step)) return;
-  const bool copies = afterwards == Afterwards::goes_on || !replica_.has_whole_state();
+  const bool copies = afterwards == Afterwards::continues || !replica_.has_whole_state();
   const Activity::Work saving(activity_, std::string(copies ? "copying the replica" : "reading the replica"),
                               Activity::Needs::peers);
   const std::string not_finite = copies ? stage() : look_through();

@@ -36,7 +36,7 @@ struct CheckpointContent {
 
 /// What happens behind a checkpoint. Where training ends, no copy of the replica is made: a run that fits its
 /// memory can always be saved.
-enum class Afterwards { goes_on, ends };
+enum class Afterwards { continues, ends };
 
 /// Writes checkpoints, one at a time: copies on a thread of its own, beside training.
 class CheckpointWriter {

@@ -114,7 +114,7 @@ void Trainer::evaluate_and_save_after(std::int64_t step, std::size_t free_slot) 
   // The last step is saved behind the evaluation at the end.
   const bool saves = checkpointer_->due(step) && step < batching_.total_steps;
   if (progress_.stopped) return save_checkpoint(Afterwards::ends);
-  if (saves) save_checkpoint(Afterwards::goes_on);
+  if (saves) save_checkpoint(Afterwards::continues);
 }
 
 /// The sampler deals the samples of a global batch out to the ranks in turn.
