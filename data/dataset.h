@@ -107,6 +107,9 @@ class LOCKSTEP_API Dataset {
   /// Calls `take` with pieces of what samples are made of, the same at each call: bytes in memory or in
   /// mapped files, and labels. By default with none.
   virtual void each_content(const TakeBytes& /*take*/) const {}
+  /// Calls `take` with what files hold of sample `index`, where samples are made of that by work, as of
+  /// pictures. By default not.
+  virtual void read_file(std::int64_t /*index*/, const TakeBytes& /*take*/) const {}
 };
 
 /// The same of a sample that has been read.
@@ -123,6 +126,10 @@ std::string fingerprint_of(const Dataset& dataset, Activity* activity = nullptr)
 /// over it; of more than 256 pieces, such as files, the sizes of all and a block of some. Empty where it
 /// gives nothing.
 std::string content_digest_of(const Dataset& dataset, Activity* activity = nullptr);
+
+/// A digest of what `read_file` gives of 64 samples: of each its size and up to 64 KiB. `fingerprint_of`
+/// has time for few large samples. Empty where it gives nothing.
+std::string file_digest_of(const Dataset& dataset, Activity* activity = nullptr);
 
 using DatasetPtr = std::shared_ptr<const Dataset>;
 

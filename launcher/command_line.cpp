@@ -41,6 +41,9 @@ po::options_description describe() {
   add("local-addr", text(""), "accepted: there is nothing to choose");
   add("max-restarts", text("0"), "how often all ranks of the node are started again after a failure");
   add("monitor-interval", text("0.1"), "accepted: a rank's end is seen at once");
+  add("start-method", text("spawn"), "spawn, fork or forkserver; accepted: ranks are programs of their own");
+  add("event-log-handler", text("null"), "null: events are recorded by nobody");
+  add("logs-specs", text("default"), "default: the logs below");
   add("role", text("default"), "ROLE_NAME of the ranks");
   add("module,m", flag(), "PROGRAM is a Python module");
   add("no-python", flag(), "run a .py PROGRAM itself, not under python3 -u");
@@ -56,7 +59,8 @@ po::options_description describe() {
       "passed on to the ranks (SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGXCPU)");
   add("allow-gpu-sharing", flag(),
       "more ranks than GPUs: local rank modulo GPUs; NCCL, if asked for, by sockets");
-  add("numa-binding", text(""), "none: ranks are bound to no cores; they get equal slices, near their GPUs");
+  add("numa-binding", text(""),
+      "none: ranks are bound to no cores. Without it each is bound to an equal slice, near its GPU");
   add("help,h", flag(), "this text");
   add("version", flag(), "version and commit");
   return all;

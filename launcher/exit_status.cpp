@@ -105,9 +105,9 @@ std::string describe(const ExitStatus& status, std::size_t ranks) {
 std::string failure_report(const ExitStatus& cause, const std::vector<ExitStatus>& statuses,
                            const std::vector<RankFacts>& ranks, const std::string& host,
                            std::optional<int> passed_on) {
-  if (cause.stopped()) {
+  if (cause.stopped()) {  // what was saved the program says
     const std::string by = passed_on ? fmt::format(" by SIG{}", sigabbrev_np(*passed_on)) : std::string();
-    return fmt::format("launch: stopped{} after saving (exit code 75): start it again to go on\n", by);
+    return fmt::format("launch: stopped{} (exit code 75)\n", by);
   }
   std::string report = cause_lines(cause, facts_of(cause, ranks), host);
   if (passed_on) report += fmt::format("launch:   after SIG{} was passed on\n", sigabbrev_np(*passed_on));

@@ -51,7 +51,14 @@ void refuse_what_is_missing(const po::variables_map& values) {
                 text("rdzv-backend"), "static and c10d");
   const bool binds_as_ever = text("numa-binding").empty() || text("numa-binding") == "none";
   refuse_unless(binds_as_ever, "numa-binding", text("numa-binding"),
-                "none, or left out binding of each rank to an equal slice of the cores");
+                "none alone; without the option each rank is bound to an equal slice of the cores");
+  const std::string start = text("start-method");
+  refuse_unless(start == "spawn" || start == "fork" || start == "forkserver", "start-method", start,
+                "spawn, fork and forkserver, which are the same here");
+  refuse_unless(text("event-log-handler") == "null", "event-log-handler", text("event-log-handler"),
+                "null alone: leave it out; what launch does it says on stderr");
+  refuse_unless(text("logs-specs") == "default", "logs-specs", text("logs-specs"),
+                "default alone: leave it out, and choose logs by --log_dir, --redirects and --tee");
 }
 
 Arguments split_list(const std::string& text) {

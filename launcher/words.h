@@ -11,6 +11,9 @@ inline constexpr std::string_view ranks_of_node = "ranks on this node are given 
 inline constexpr std::string_view one_launch_a_node =
     "start one launch on each node: --nnodes=N --node_rank=r --master_addr=ADDRESS";
 
+inline constexpr std::string_view filter_logs =
+    "not in this version: give --tee=3 --log_dir=DIR, and grep in the ranks' files there";
+
 /// What other launchers call our options, or what to type instead.
 inline constexpr std::array field_words{
     FieldWord{"nproc", "nproc-per-node"},
@@ -38,6 +41,9 @@ inline constexpr std::array field_words{
     FieldWord{"local-rank", "", "launch numbers the ranks; leave it out"},
     FieldWord{"virtual-local-rank", "", "not in this version; leave it out"},
     FieldWord{"run-path", "", "not in this version; name the script itself"},
+    FieldWord{"duplicate-stdout-filters", "", filter_logs},
+    FieldWord{"duplicate-stderr-filters", "", filter_logs},
+    FieldWord{"print-completion", "", "not in this version; `launch --help` lists the options"},
 };
 
 }  // namespace lockstep::launcher

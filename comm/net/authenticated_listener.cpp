@@ -102,6 +102,8 @@ std::vector<AuthenticatedConnection> PendingConnections::serve(std::span<const p
       continue;
     }
     if (handshake.state() == Handshake::State::refused) {
+      if (is_about_secret(handshake.problem()))
+        came_without_secret_ = fmt::format("{}: {}", pending->peer.name(), handshake.problem());
       rejections_.add(handshake.problem(), pending->peer.name());
     } else {
       connections.push_back({handshake.take_channel(), handshake.purpose(), pending->peer.name()});

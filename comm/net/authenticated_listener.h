@@ -83,6 +83,9 @@ class PendingConnections {
   Seconds time_left() const;
   /// Goes on after a poll of what append_events appended last. Returns the authenticated ones.
   std::vector<AuthenticatedConnection> serve(std::span<const pollfd> events);
+  /// Of the last process of the run that came without its secret, where it came from, and what to do; empty:
+  /// none did.
+  const std::string& came_without_secret() const { return came_without_secret_; }
 
  private:
   struct Pending {
@@ -102,6 +105,7 @@ class PendingConnections {
   PortService service_;
   std::list<Pending> half_open_;  ///< oldest first
   RejectionLog rejections_;
+  std::string came_without_secret_;
   AcceptPause pause_;
 };
 

@@ -45,6 +45,9 @@ inline constexpr std::size_t most_payload_bytes = std::size_t{16} << 20;
 inline constexpr std::size_t most_hello_bytes = 1024;
 /// What a client of the store asks for in its handshake.
 inline constexpr std::string_view store_purpose = "store";
+/// Under which the store says of the last process of the run that came without its secret where that is, and
+/// what to do.
+inline constexpr const char* without_secret_key = "came without the secret";
 
 std::string encode(const Frame& frame);
 

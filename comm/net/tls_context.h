@@ -42,5 +42,9 @@ inline constexpr std::string_view wrong_secret =
     "its secret is another: give the same --token-file or LOCKSTEP_TOKEN on all nodes";
 inline constexpr std::string_view one_without_secret =
     "one side has a secret and the other has none: give --insecure on all nodes or on none";
+/// Whether that says of a process of the run that its secret is not the run's.
+inline bool is_about_secret(std::string_view told) {
+  return told == wrong_secret || told == one_without_secret;
+}
 
 }  // namespace lockstep::comm

@@ -34,6 +34,7 @@ class Table {
   Frame answer(const Frame& request);
   bool has(const std::string& key) const { return values_.contains(key); }
   std::optional<std::string> find(const std::string& key) const;
+  void put(const std::string& key, const std::string& value) { values_[key] = value; }
 
  private:
   Frame set(FieldReader& fields);

@@ -83,6 +83,7 @@ void StoreServer::admit_connections(std::span<const pollfd> events) {
   for (AuthenticatedConnection& connection : pending_.serve(events)) {
     connections_.emplace_back(std::move(connection.channel), std::move(connection.peer));
   }
+  if (!pending_.came_without_secret().empty()) table_.put(without_secret_key, pending_.came_without_secret());
 }
 
 void StoreServer::drop_cut_off() {

@@ -60,6 +60,14 @@ std::string place_of(const StoreClient& store) {
                      is_loopback_address(store.address()) ? ", which other hosts cannot reach" : "");
 }
 
+/// Why ranks do not come to where they look for each other, or what to see to then.
+std::string reason_at(StoreClient& store) {
+  const auto turned_away = store.wait_for(without_secret_key, Deadline::in(Seconds(0)));
+  if (!turned_away) return place_of(store);
+  return fmt::format("{}, which turned away a process of this run at {}",
+                     endpoint_name(store.address(), store.port()), *turned_away);
+}
+
 /// What may be in the way of a data connection from `own` to another rank; empty when that rank has answered.
 std::string advice(const std::string& own, const std::string& other, const Obstacle& obstacle) {
   if (obstacle.is_stranger || obstacle.is_final) return {};
@@ -240,7 +248,8 @@ std::vector<PeerInfo> exchange_peer_info(StoreClient& store, int rank, int ranks
       return fmt::format("{} of {}", name_of_ranks(absent_ranks(store, awaited, ranks, key_of)), ranks);
     };
     if (deadline.passed()) {
-      throw CommError(fmt::format("{} did not join the rendezvous in time at {}", absent(), place_of(store)));
+      throw CommError(
+          fmt::format("{} did not join the rendezvous in time at {}", absent(), reason_at(store)));
     }
     if (warning && warning->passed()) {
       log::warn("rank 0 waits for {} to join at {}", absent(), place_of(store));

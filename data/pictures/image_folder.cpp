@@ -9,6 +9,7 @@
 #include "data/folders.h"
 #include "data/pictures/decode.h"
 #include "kernels/base/activity.h"
+#include "kernels/base/file.h"
 
 namespace lockstep::data {
 namespace {
@@ -46,7 +47,13 @@ class ImageFolder final : public PictureSet {
   std::int64_t label(std::int64_t index) const override { return sample(index).label; }
 
   std::unique_ptr<PictureReader> open(std::int64_t index) const override {
-    return open_picture_file(fs::path(folders_[sample(index).folder]) / sample(index).name);
+    return open_picture_file(path_of(index));
+  }
+
+  void read_encoded(std::int64_t index,
+                    const std::function<void(std::span<const std::byte>)>& take) const override {
+    const MappedFile file(path_of(index));  // of which only what is looked at is read
+    take(file.bytes());
   }
 
  private:
@@ -69,6 +76,10 @@ class ImageFolder final : public PictureSet {
       folders_.push_back(std::move(one));
     }
     if (samples_.size() == before) fail(folder, "no pictures (.jpg, .jpeg, .png) for this class");
+  }
+
+  fs::path path_of(std::int64_t index) const {
+    return fs::path(folders_[sample(index).folder]) / sample(index).name;
   }
 
   const Sample& sample(std::int64_t index) const { return samples_[static_cast<std::size_t>(index)]; }

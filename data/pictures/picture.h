@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace lockstep::data {
@@ -125,6 +127,10 @@ class PictureSet {
   virtual std::int64_t label(std::int64_t index) const = 0;
   /// DataError where the picture's file cannot be read.
   virtual std::unique_ptr<PictureReader> open(std::int64_t index) const = 0;
+  /// Calls `take` with a picture as it is encoded; the default is for sets whose pictures are not. DataError
+  /// as `open`.
+  virtual void read_encoded(std::int64_t /*index*/,
+                            const std::function<void(std::span<const std::byte>)>& /*take*/) const {}
 };
 
 using PictureSetPtr = std::shared_ptr<const PictureSet>;

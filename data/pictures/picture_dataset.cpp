@@ -84,6 +84,20 @@ class PictureDataset final : public Dataset {
     take(std::as_bytes(std::span(labels)));
   }
 
+  void read_file(std::int64_t index, const TakeBytes& take) const override {
+    try {
+      if (!pictures_->picture_size()) return pictures_->read_encoded(index, take);
+      const PictureSize stored = *pictures_->picture_size();
+      std::vector<std::uint8_t> pixels(static_cast<std::size_t>(stored.width) *
+                                       static_cast<std::size_t>(stored.height) *
+                                       static_cast<std::size_t>(pictures_->channels()));
+      read_pixels(index, stored, pixels);
+      take(std::as_bytes(std::span(pixels)));
+    } catch (const DataError&) {
+      if (!skips_corrupt_) throw;
+    }
+  }
+
   std::int64_t kept() const override { return spec_.pictures->has_store() ? size() : 0; }
 
   void read_kept(std::int64_t first, std::span<std::byte> items) const override {
@@ -91,7 +105,7 @@ class PictureDataset final : public Dataset {
     const std::size_t bytes = spec_.kept_bytes();
     for (std::int64_t index = first; !items.empty(); ++index, items = items.subspan(bytes)) {
       const std::span pixels(reinterpret_cast<std::uint8_t*>(items.data()), bytes);
-      Transform().apply_to_bytes(*pictures_->open(index), SampleRandom(seed_, 0, index), stored, pixels);
+      read_pixels(index, stored, pixels);
     }
   }
 
@@ -103,6 +117,11 @@ class PictureDataset final : public Dataset {
     spec.pictures = op;
     return std::make_shared<PictureDataset>(pictures_, transform_, seed_, skips_corrupt_, std::move(spec),
                                             first);
+  }
+
+  /// As the set has them.
+  void read_pixels(std::int64_t index, PictureSize stored, std::span<std::uint8_t> pixels) const {
+    Transform().apply_to_bytes(*pictures_->open(index), SampleRandom(seed_, 0, index), stored, pixels);
   }
 
   void read(std::int64_t index, const SampleRandom& random, std::span<std::byte> input) const {

@@ -224,7 +224,13 @@ class Shards final : public PictureSet {
   std::unique_ptr<PictureReader> open(std::int64_t index) const override {
     const auto& [shard, sample] = find(index);
     return open_encoded(fmt::format("{}: at {}", shard.path.string(), sample.offset),
-                        EncodedBytes(shard.file.bytes().subspan(sample.offset, sample.size)));
+                        EncodedBytes(encoded(shard, sample)));
+  }
+
+  void read_encoded(std::int64_t index,
+                    const std::function<void(std::span<const std::byte>)>& take) const override {
+    const auto& [shard, sample] = find(index);
+    take(encoded(shard, sample));
   }
 
  private:
@@ -234,6 +240,10 @@ class Shards final : public PictureSet {
     std::shared_ptr<const ShardIndex> index;
     std::int64_t first;  ///< sample
   };
+
+  static std::span<const std::byte> encoded(const Shard& shard, const ShardSample& sample) {
+    return shard.file.bytes().subspan(sample.offset, sample.size);
+  }
 
   std::pair<const Shard&, const ShardSample&> find(std::int64_t index) const {
     const auto next = std::ranges::upper_bound(shards_, index, {}, &Shard::first);

@@ -71,6 +71,12 @@ void add_parts(const FilePart& file, bool has_test_files, Split split, std::vect
 TextCorpus read(const DatasetOptions& options) {
   Activity::Work reading(options.activity, "reading text of " + options.data_dir.string());
   const WindowRule rule = WindowRule::parse(options.windows);
+  if (rule.boundary) {
+    throw UsageError(
+        fmt::format("--windows {}: text is parted at its empty lines, not at a token: leave ={} out, or "
+                    "make tokens of the text (`trainer datasets tokenize`) and give --dataset tokens",
+                    options.windows, *rule.boundary));
+  }
   const SplitFiles files = split_files(options, ".txt");
   std::vector<MappedFile> mapped;
   std::vector<std::string_view> texts;

@@ -58,8 +58,8 @@ bool names_a_place(const std::string& setting) {
 }
 
 bool may_lack(const std::string& setting) {
-  return setting == bytes_setting || setting == classes_setting || setting == tokens_setting ||
-         setting == tokenizer_setting;
+  return setting == bytes_setting || setting == files_setting || setting == classes_setting ||
+         setting == tokens_setting || setting == tokenizer_setting;
 }
 
 /// A rate that ends at the last step depends on which that is.

@@ -21,6 +21,7 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 
 /// Settings that checkpoints of earlier versions lack: these go on with any.
 inline constexpr const char* bytes_setting = "bytes of the training set";
+inline constexpr const char* files_setting = "files of the training set";
 inline constexpr const char* classes_setting = "names of the classes";
 inline constexpr const char* tokens_setting = "names of the tokens";
 inline constexpr const char* tokenizer_setting = "tokens of the tokenizer";

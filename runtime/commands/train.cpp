@@ -70,6 +70,7 @@ int train(const std::vector<std::string>& arguments, const std::function<OpenTas
     TrainingTask task = opened(open, options, session);
     task.data_fingerprint = data::fingerprint_of(*task.train_set, session.activity.get());
     task.content_digest = data::content_digest_of(*task.train_set, session.activity.get());
+    task.file_digest = data::file_digest_of(*task.train_set, session.activity.get());
     require_same_data(*session.communicator, task, session.activity.get());
     Trainer trainer(options, session, std::move(task), stop_request);
     set_run(trainer.folder());

@@ -233,7 +233,7 @@ std::vector<OptionEntry> state_and_output() {
                "steps between checkpoints; 0: only when stopped by a signal", course},
               &O::checkpoint_every, intervals),
       max_shard_size({"state", "max-shard-size", "SIZE",
-                      "final weights in files of at most this, with an index: 5GB (one file)", nothing}),
+                      "final weights in files of at most so many bytes of tensors: 5GB (one file)", nothing}),
       integer({"state", "keep", "N", "checkpoints that are kept; 0: all", nothing}, &O::keep, intervals),
       resume(
           {"state", "resume", "auto|PATH|none",

@@ -99,7 +99,8 @@ std::int64_t parse_bytes(const std::string& text) {
                                                                             {"GiB", 1 << 30}}};
   const auto found = std::ranges::find(units, unit, &std::pair<std::string_view, std::int64_t>::first);
   if (found == units.end()) {
-    throw UsageError(fmt::format("'{}': a size is a whole number with KB, MB, GB, KiB, MiB or GiB", text));
+    throw UsageError(fmt::format(
+        "'{}': a size is a whole number of bytes, or one with KB, MB, GB, KiB, MiB or GiB", text));
   }
   return number_in(text.substr(0, unit_at), Range<std::int64_t>{1, most_bytes / found->second}) *
          found->second;

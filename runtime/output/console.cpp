@@ -17,8 +17,8 @@
 namespace lockstep::runtime {
 namespace {
 
-const char* plural(int count) {
-  return count > 1 ? "s" : "";
+const char* plural(std::int64_t count) {
+  return count == 1 ? "" : "s";
 }
 
 constexpr std::chrono::milliseconds bar_interval{100};
@@ -116,8 +116,8 @@ std::string nothing_left_line(const Summary& summary, const std::filesystem::pat
 }
 
 std::string ending_line(const Summary& summary, const std::filesystem::path& run) {
-  return fmt::format("{} after {} steps, {:.0f} samples/s, {}", summary.stopped ? "stopped" : "done",
-                     summary.steps, summary.samples_per_s, run.string());
+  return fmt::format("{} after {} step{}, {:.0f} samples/s, {}", summary.stopped ? "stopped" : "done",
+                     summary.steps, plural(summary.steps), summary.samples_per_s, run.string());
 }
 
 std::string saved_line(const std::filesystem::path& checkpoint, const std::filesystem::path& run) {

@@ -95,13 +95,18 @@ void RunMetrics::start() {
 void RunMetrics::step_done(const StepTiming& timing, std::int64_t data_wait_ns, std::int64_t samples,
                            Clock::time_point ended) {
   ++steps_;
-  if (steps_ == 1) all_.start = ended;
+  if (steps_ == 1) all_.start = last_;
+  // The first step warms up caches and page tables. It would spoil a median of few, and counts only where no
+  // other follows.
+  if (steps_ == 2) {
+    all_ = {.start = last_};
+    step_ = {};
+  }
   if (steps_ == steady_from_step - 1) steady_.start = ended;
-  if (steps_ >= 2) all_.samples += samples;
+  all_.samples += samples;
   if (steps_ >= steady_from_step) steady_.samples += samples;
 
-  // The first step warms up caches and page tables; it would spoil a median of few.
-  if (steps_ > 1) step_.add(std::chrono::duration_cast<std::chrono::nanoseconds>(ended - last_).count());
+  step_.add(std::chrono::duration_cast<std::chrono::nanoseconds>(ended - last_).count());
   exposed_.add(timing.exposed_ns);
   transfer_.add(timing.transfer_ns);
   skew_.add(timing.skew_ns);

@@ -71,7 +71,7 @@ class RunMetrics {
 
  private:
   static constexpr std::size_t compared_steps = 512;
-  /// Throughput is steady from step 20 on; in shorter runs from step 2.
+  /// Throughput is steady from step 20 on; in shorter runs from step 2, and one step has its own.
   static constexpr std::int64_t steady_from_step = 20;
 
   struct Window {
@@ -85,7 +85,7 @@ class RunMetrics {
   Clock::time_point last_{};
   Clock::time_point paused_at_{};
   std::int64_t steps_ = 0;
-  Window all_;                     ///< from step 2
+  Window all_;                     ///< from step 2; of the first while there is no other
   Window steady_;                  ///< from step 20
   std::array<Window, 2> windows_;  ///< of each reader, since take_window
   Measurements step_;

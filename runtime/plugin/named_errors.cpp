@@ -56,6 +56,9 @@ class NamedSamples final : public data::Dataset {
   void each_content(const TakeBytes& take) const override {
     naming("each_content", [&] { samples_->each_content(take); });
   }
+  void read_file(std::int64_t index, const TakeBytes& take) const override {
+    naming("file of sample", index, [&] { samples_->read_file(index, take); });
+  }
 
  private:
   template <class Code>

@@ -50,12 +50,14 @@ void require_same_data(comm::Communicator& communicator, const TrainingTask& tas
     text += line_of("samples of the test set", std::to_string(task.test_set->size()));
     text += line_of("contents of the test set", data::fingerprint_of(*task.test_set, activity));
     text += line_of("bytes of the test set", data::content_digest_of(*task.test_set, activity));
+    text += line_of("files of the test set", data::file_digest_of(*task.test_set, activity));
   }
   require_equal(communicator, "the data", text);
 }
 
 Settings digests_of(const TrainingTask& task) {
   return {{bytes_setting, task.content_digest},
+          {files_setting, task.file_digest},
           {classes_setting, digest_of(task.class_names)},
           {tokens_setting, digest_of(task.token_names)},
           {tokenizer_setting, task.tokenizer_fingerprint}};

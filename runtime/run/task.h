@@ -33,6 +33,7 @@ struct TrainingTask {
   std::string note{};                         ///< on the test set, for the user; may be empty
   std::string data_fingerprint{};             ///< of the training set, which `trainer` finds out
   std::string content_digest{};               ///< the same: data::content_digest_of
+  std::string file_digest{};                  ///< the same: data::file_digest_of
   std::vector<std::string> plugins{};  ///< which were loaded, a line each: all ranks must have the same
   /// Of the samples, where they are pictures: data::SampleSpec::pictures.
   std::optional<kernels::PicturesToFloats> pictures{};

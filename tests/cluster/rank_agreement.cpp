@@ -6,6 +6,7 @@
 
 #include "tests/support/training.h"
 #include "tests/support/unused_port.h"
+#include "tests/unit/data/picture_folder.h"
 
 namespace lockstep::tests {
 namespace {
@@ -150,6 +151,29 @@ TEST_CASE(
   check_both(ends_of(command + same, {"--max-steps=1"}, {"--max-steps=1"}), 0, "");
   check_both(ends_of(command + other, {"--resume=auto"}, {"--resume=auto"}), 2,
              "was made with " + change.said);
+}
+
+TEST_CASE("one of 64 pictures is other data, also where samples are so large that few are compared") {
+  const TemporaryFolder folder;
+  for (const char* name : {"0", "1"}) data::testing::write_picture_folder(folder / name, 64);
+  const fs::path picture = folder / "1/even/130.jpg";
+  std::string bytes = contents(picture);
+  bytes[bytes.size() / 2] ^= 1;
+  write_file(picture, bytes);
+  const Words command{"--model=simplecnn",
+                      "--dataset=image-folder",
+                      "--transform=resize=64,crop=224",
+                      "--eval-transform=resize=64,crop=224",
+                      "--batch-size=2",
+                      "--checkpoint-every=1",
+                      "--threads=1",
+                      "--run-dir=" + (folder / "run").string()};
+  const Words same = data_at(folder / "0");
+  const Words other = data_at(folder / "1");
+  const std::string said = "files of the training set ";
+  check_both(ends_of(command, same, other), 2, "ranks disagree on the data: rank 0 has '" + said);
+  check_both(ends_of(command + same, {"--max-steps=1"}, {"--max-steps=1"}), 0, "");
+  check_both(ends_of(command + other, {"--resume=auto"}, {"--resume=auto"}), 2, "was made with " + said);
 }
 
 TEST_CASE("a run goes on with other data on no rank, and all say so") {

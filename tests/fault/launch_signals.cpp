@@ -40,7 +40,7 @@ TEST_CASE("75 after a passed-on SIGTERM is returned as 75") {
   launch.wait_for(".\n", 2);
   kill(launch.pid(), SIGTERM);
   CHECK(launch.wait_for_end() == 75);
-  CHECK_THAT(launch.output(), contains("stopped by SIGTERM after saving"));
+  CHECK_THAT(launch.output(), contains("launch: stopped by SIGTERM (exit code 75)"));
 }
 
 TEST_CASE("ranks that leave with 75 one after the other are not hurried") {

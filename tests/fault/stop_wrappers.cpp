@@ -13,8 +13,8 @@ void check_saves_on(int signal, const Words& words, const fs::path& run_dir) {
   CHECK(run.wait_for_end() == 75);
   INFO(run.output());
   CHECK(has_checkpoint(run_dir));
-  CHECK_THAT(run.output(), contains("after saving"));
-  if (signal == SIGTERM) CHECK_THAT(run.output(), contains("stopped by SIGTERM after saving"));
+  CHECK_THAT(run.output(), contains("launch: stopped") && contains(" (exit code 75)"));
+  if (signal == SIGTERM) CHECK_THAT(run.output(), contains("by SIGTERM (exit"));
 }
 
 void check_saves_on_sigterm(const Words& words, const fs::path& run_dir) {

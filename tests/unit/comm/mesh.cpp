@@ -48,6 +48,28 @@ TEST_CASE("the peer exchange names all missing ranks", "[comm]") {
   CHECK(errors == std::vector<std::string>(2, reason));
 }
 
+TEST_CASE("a rank that has another secret is why it is missing, on all ranks that wait for it", "[comm]") {
+  const Credentials credentials{.run_id = fresh_run_id(), .secret = "secret"};
+  StoreServer server("127.0.0.1", {0}, credentials);
+  const auto errors = run_threads(3, [&](int rank) {
+    Credentials own = credentials;
+    if (rank == 2) own.secret = "another";
+    StoreClient store =
+        StoreClient::connect("127.0.0.1", {server.port()}, own, Deadline::in(Seconds(rank == 2 ? 0.3 : 5)));
+    exchange_peer_info(store, rank, 3, {}, Deadline::in(Seconds(0.8)));
+  });
+  CHECK_THAT(errors[2], tests::contains("its secret is another"));
+  for (const int rank : {0, 1}) {
+    const std::string& error = errors[static_cast<std::size_t>(rank)];
+    CHECK_THAT(error,
+               tests::contains(fmt::format("rank 2 of 3 did not join the rendezvous in time at 127.0.0.1:{}, "
+                                           "which turned away a process of this run at 127.0.0.1:",
+                                           server.port())));
+    CHECK_THAT(error, tests::contains(": its secret is another: give the same --token-file or "
+                                      "LOCKSTEP_TOKEN on all nodes"));
+  }
+}
+
 TEST_CASE("who waits for a rank still names it when the store is lost", "[comm]") {
   const Credentials credentials{.run_id = fresh_run_id(), .secret = "secret"};
   auto server = std::make_unique<StoreServer>("127.0.0.1", std::vector{0}, credentials);

@@ -6,6 +6,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/unit/data/picture_folder.h"
 #include "tests/unit/data/picture_sets.h"
 
 using namespace lockstep;
@@ -175,4 +176,38 @@ TEST_CASE("pictures of all sizes become samples of one, read from their files") 
           set->get(1, 0, std::as_writable_bytes(std::span(input)),
                    std::as_writable_bytes(std::span(&label, 1)));
         }).starts_with((folder / "b" / "1.jpg").string() + ": offset "));
+}
+
+TEST_CASE("a digest of files is of 64 pictures, however large the samples are that are made of them") {
+  const TemporaryFolder folder;
+  write_picture_folder(folder / "pictures", 64);
+  DatasetOptions options{.name = "image-folder",
+                         .data_dir = folder / "pictures",
+                         .transform = "resize=256,crop=224",
+                         .eval_transform = "resize=256,crop=224"};
+  const auto opened = [&] { return open_dataset(options, Split::train); };
+  Activity activity;
+  const std::string before = file_digest_of(*opened(), &activity);
+  CHECK(before.size() == 16);
+  CHECK(activity.advances() == 64);
+  const std::filesystem::path one = folder / "pictures" / "even" / "130.jpg";
+  const std::string picture = contents(one);
+  std::string other = picture;
+  other[other.size() / 2] ^= 1;
+  const std::string fingerprint = fingerprint_of(*opened());
+  write_file(one, other);
+  CHECK(fingerprint_of(*opened()) == fingerprint);  // it has time for 6 samples
+  CHECK(file_digest_of(*opened()) != before);
+  write_file(one, picture);
+  CHECK(file_digest_of(*opened()) == before);
+
+  const DatasetPtr all = opened();
+  std::filesystem::remove(one);
+  CHECK_THROWS_AS(file_digest_of(*all), DataError);
+  write_file(one, picture);
+  options.skip_corrupt = true;
+  const DatasetPtr good_ones = opened();
+  std::filesystem::remove(one);
+  CHECK(file_digest_of(*good_ones) != before);
+  CHECK(file_digest_of(*open_dataset({.name = "synthetic", .samples = 9}, Split::train)).empty());
 }

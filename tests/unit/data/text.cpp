@@ -190,6 +190,12 @@ TEST_CASE("text that does not fit is refused with what to do") {
   CHECK(usage(text_options(folder / "a.txt", 4, "words")) ==
         "'words' is none of random, each, documents, packed, documents=ID and packed=ID, the token that "
         "parts them");
+  for (const std::string kind : {"documents", "packed"}) {
+    CHECK(usage({.name = "text", .data_dir = folder / "a.txt", .seq_len = 4, .windows = kind + "=9"}) ==
+          "--windows " + kind +
+              "=9: text is parted at its empty lines, not at a token: leave =9 out, or make tokens of the "
+              "text (`trainer datasets tokenize`) and give --dataset tokens");
+  }
   CHECK(usage({.name = "text", .data_dir = folder / "a.txt", .seq_len = 4, .windows = "packed"}) ==
         "--windows packed: the model gives one class for a window, which has several documents; take gpt2");
   DatasetOptions options = text_options(folder / "a.txt", 4);

@@ -125,10 +125,12 @@ TEST_CASE("ranks that ended alike share a line") {
                  "launch:   then rank 3 was killed by SIGKILL; ranks 1, 2 were killed by SIGTERM\n"));
 }
 
-TEST_CASE("a stop after saving is no failure") {
+TEST_CASE("a stop is no failure, and launch does not say what was saved") {
   const ExitStatus saved = {.rank = 0, .code = 75, .signal = 0, .when = {}};
   CHECK(failure_report(saved, {saved}, {RankFacts{}}, "hostA", SIGTERM) ==
-        "launch: stopped by SIGTERM after saving (exit code 75): start it again to go on\n");
+        "launch: stopped by SIGTERM (exit code 75)\n");
+  CHECK(failure_report(saved, {saved}, {RankFacts{}}, "hostA", std::nullopt) ==
+        "launch: stopped (exit code 75)\n");
 }
 
 TEST_CASE("error files as torchrun's workers and ours write them") {

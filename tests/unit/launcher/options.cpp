@@ -144,9 +144,17 @@ TEST_CASE("an endpoint or an address that can be none is refused with what to ty
 
 TEST_CASE("what one node needs nothing of is accepted, what is missing is refused") {
   CHECK(complaint({"--nnodes=1:1", "--node_rank=0", "--monitor_interval=5", "p"}) == "accepted");
-  for (const char* option : {"--nnodes=1:4", "--rdzv_backend=etcd", "--numa_binding=node"}) {
+  CHECK(complaint({"--start-method=spawn", "--event_log_handler", "null", "--logs-specs=default", "p"}) ==
+        "accepted");
+  CHECK(complaint({"p"}, {{"PET_START_METHOD", "fork"}}) == "accepted");
+  for (const char* option : {"--nnodes=1:4", "--rdzv_backend=etcd", "--numa_binding=node",
+                             "--start_method=thread", "--event-log-handler=console", "--logs_specs=mine"}) {
     CHECK(complaint({option, "p"}).find("not in this version") != std::string::npos);
   }
+  CHECK(complaint({"--numa-binding=exclusive", "p"}) ==
+        "--numa-binding exclusive: not in this version, which has none alone; without the option each rank "
+        "is bound to an equal slice of the cores");
+  CHECK(complaint({"p"}, {{"PET_LOGS_SPECS", "mine"}}).starts_with("PET_LOGS_SPECS mine: "));
 }
 
 TEST_CASE("ranks are bound unless told otherwise") {

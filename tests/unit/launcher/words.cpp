@@ -43,6 +43,9 @@ TEST_CASE("words of another meaning are answered with what to type") {
            {{"--gpus", "2", "p"}, "--gpus: a rank for each GPU: --nproc_per_node=gpu, or the number"},
            {{"--use_env", "p"}, "--use_env: always done; leave it out"},
            {{"--local_rank=0", "p"}, "--local_rank: launch numbers the ranks; leave it out"},
+           {{"--duplicate-stdout-filters", "x", "p"},
+            "--duplicate-stdout-filters: not in this version: give --tee=3 --log_dir=DIR, and grep in the "
+            "ranks' files there"},
            {{"-H", "a,b", "p"},
             "-H: start one launch on each node: --nnodes=N --node_rank=r --master_addr=ADDRESS"},
            {{"--epochs", "2", "p"},

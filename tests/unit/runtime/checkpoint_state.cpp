@@ -155,7 +155,8 @@ TEST_CASE("a run resumes only with the settings that its results depend on; othe
 TEST_CASE("a checkpoint from before an option had its default") {
   CHECK(differences({}, {{"--lr-schedule", "constant"}, {"--ema", "0"}, {"--clip-grad-value", ""}}).empty());
   CHECK(differences({}, {{"--lr-schedule", "step"}}) == "--lr-schedule constant (now step)");
-  for (const char* name : {bytes_setting, classes_setting, tokens_setting, tokenizer_setting}) {
+  for (const char* name :
+       {bytes_setting, files_setting, classes_setting, tokens_setting, tokenizer_setting}) {
     CHECK(differences({}, {{name, "a"}}).empty());
     CHECK(differences({{name, "a"}}, {{name, "b"}}) == std::string(name) + " a (now b)");
   }

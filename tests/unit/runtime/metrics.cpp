@@ -3,6 +3,7 @@
 #include <chrono>
 #include <limits>
 
+#include "runtime/output/console.h"
 #include "runtime/output/run_files.h"
 #include "tests/support/catch.h"
 
@@ -64,7 +65,9 @@ TEST_CASE("a window ends with its last step, whenever it is read") {
   CHECK(metrics.take_window(on_console).step_ms == Approx(20));
 }
 
-TEST_CASE("samples per second are those of step 20 on, and in a run of up to 20 steps of step 2 on") {
+TEST_CASE(
+    "samples per second are those of step 20 on, in a run of up to 20 steps of step 2 on, and of one step "
+    "its own") {
   RunMetrics metrics;
   metrics.start();
   Clock::time_point ended = Clock::now();
@@ -73,7 +76,12 @@ TEST_CASE("samples per second are those of step 20 on, and in a run of up to 20 
     metrics.step_done({}, 0, 64, ended);
   };
   step(std::chrono::seconds(5));
-  CHECK(metrics.samples_per_s() == 0);
+  Summary of_one;
+  metrics.fill(of_one);
+  CHECK(of_one.samples_per_s == Approx(64 / 5.0).epsilon(0.01));
+  CHECK(of_one.step_ms_median == Approx(5000).epsilon(0.01));
+  CHECK_THAT(ending_line({.steps = 1, .samples_per_s = 12.8}, "r"),
+             tests::contains("done after 1 step, 13 samples/s, r"));
   for (int i = 2; i < 20; ++i) step(std::chrono::milliseconds(200));
   CHECK(metrics.samples_per_s() == Approx(64 / 0.2));
   step(std::chrono::milliseconds(100));
