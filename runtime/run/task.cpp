@@ -129,6 +129,7 @@ void take_tokenizer(const Plugins& plugins, const data::DatasetOptions& dataset,
   const data::TokenizerPtr tokenizer = data::open_tokenizer(dataset.tokenizer);
   task.tokenizer_fingerprint = data::fingerprint_of(*tokenizer);
   task.end_of_text = data::end_of_text(*tokenizer);
+  task.tokenizer_rules = tokenizer->rules();
 }
 
 KeptNames names_of(const Plugins& plugins, const data::DatasetEntry& entry,
@@ -184,8 +185,10 @@ TrainingTask open_task(const Options& options, const NamedTask& named, Activity*
 }  // namespace
 
 KeptNames kept_names(const TrainingTask& task) {
-  KeptNames names{
-      .classes = task.class_names, .tokens = task.token_names, .tokenizer = task.tokenizer_fingerprint};
+  KeptNames names{.classes = task.class_names,
+                  .tokens = task.token_names,
+                  .tokenizer = task.tokenizer_fingerprint,
+                  .tokenizer_rules = task.tokenizer_rules};
   if (task.input.num_classes == 0) names.values = task.input.target_shape;
   return names;
 }

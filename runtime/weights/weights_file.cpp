@@ -80,8 +80,7 @@ std::string text_in(const std::vector<SafetensorsFile>& files, const char* key) 
 
 /// `otherwise` where the metadata have no such list.
 template <class T>
-std::vector<T> list_in(const std::vector<SafetensorsFile>& files, const char* key,
-                       const std::vector<T>& otherwise) {
+T json_in(const std::vector<SafetensorsFile>& files, const char* key, const T& otherwise) {
   return Json::parse_or_null(text_in(files, key)).get_or(otherwise);
 }
 
@@ -178,11 +177,11 @@ std::vector<std::string> WeightsFile::names() const {
 }
 
 std::vector<std::string> WeightsFile::class_names() const {
-  return list_in<std::string>(files_, KeptNames::classes_key, {});
+  return json_in<std::vector<std::string>>(files_, KeptNames::classes_key, {});
 }
 
 std::vector<std::string> WeightsFile::token_names() const {
-  return list_in<std::string>(files_, KeptNames::tokens_key, {});
+  return json_in<std::vector<std::string>>(files_, KeptNames::tokens_key, {});
 }
 
 std::string WeightsFile::tokenizer_fingerprint() const {
@@ -190,7 +189,7 @@ std::string WeightsFile::tokenizer_fingerprint() const {
 }
 
 std::optional<Shape> WeightsFile::values_shape() const {
-  const auto extents = list_in<std::int64_t>(files_, KeptNames::values_key, {0});
+  const auto extents = json_in<std::vector<std::int64_t>>(files_, KeptNames::values_key, {0});
   if (std::ranges::any_of(extents, [](std::int64_t extent) { return extent < 1; })) return std::nullopt;
   return Shape(extents);
 }
@@ -222,3 +221,7 @@ std::vector<float> needed_words(const WeightsFile& file, const std::string& name
 }
 
 }  // namespace lockstep::runtime
+std::map<std::string, std::string> WeightsFile::tokenizer_rules() const {
+  return json_in<std::map<std::string, std::string>>(files_, KeptNames::rules_key, {});
+}
+

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,8 +36,9 @@ class TorchFile;
 struct KeptNames {
   std::vector<std::string> classes{};
   std::vector<std::string> tokens{};
-  std::string tokenizer{};        ///< data::fingerprint_of; empty: tokens are characters, or nothing tells
-  std::optional<Shape> values{};  ///< none: the targets are classes, or nothing tells
+  std::string tokenizer{};  ///< data::fingerprint_of; empty: tokens are characters, or nothing tells
+  std::map<std::string, std::string> tokenizer_rules{};  ///< data::TokenizerRules of it
+  std::optional<Shape> values{};                         ///< none: the targets are classes, or nothing tells
 
   // Where the metadata of a file of weights have each, as JSON but for the fingerprint.
   static constexpr const char* classes_key = "class_names";
@@ -48,6 +50,7 @@ struct KeptNames {
 /// The file in `folder` that a WeightsFile of it opens.
 std::optional<std::filesystem::path> weights_in(const std::filesystem::path& folder);
 
+  static constexpr const char* rules_key = "tokenizer_rules";
 /// The weights of a model by name, however they are stored: FILE.safetensors; a file of torch.save; a folder
 /// with model.safetensors.index.json and the shards that it lists, or that index itself; a folder with
 /// model.safetensors or pytorch_model.bin, as Hugging Face writes them. DataError names the file and what is
@@ -71,6 +74,11 @@ class WeightsFile {
 
   /// Calls each tensor `name_of(its name)`, and leaves those out for which that is empty.
   void rename(const std::function<std::string(const std::string&)>& name_of);
+  /// And its rules: empty in files from before these were kept.
+  std::map<std::string, std::string> tokenizer_rules() const;
+  /// What a training script keeps of the model beside its weights, as nanoGPT does under `model_args`: names
+  /// and values. Empty elsewhere.
+  std::map<std::string, std::string> model_args() const;
   /// Drops what PyTorch's wrappers of a module put into its names: `_orig_mod.` of torch.compile anywhere,
   /// and `module.` of DistributedDataParallel where all names begin with it.
   void drop_wrappers();

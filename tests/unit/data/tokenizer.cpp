@@ -158,6 +158,8 @@ TEST_CASE("GPT-2's vocab.json and merges.txt are the same tokenizer") {
   CHECK(parts->size() == whole->size());
   // The same vocabulary in other files is the same.
   CHECK(fingerprint_of(*parts) == fingerprint_of(*whole));
+  CHECK(parts->rules() == whole->rules());
+  CHECK(tokenizer_of(contents(TOKENIZER))->rules() != whole->rules());  // of Llama 3's expression
   const std::vector<std::string> letters{"a", "b"}, others{"b", "a"};
   CHECK(fingerprint_of(*make_character_tokenizer(letters)) !=
         fingerprint_of(*make_character_tokenizer(others)));
