@@ -197,6 +197,10 @@ TEST_CASE("an added token may be one of the vocabulary; an empty one is none") {
   const TokenizerPtr merged = with(fmt::format(R"({{"id":{},"content":"the"}},)", known[0]));
   CHECK(merged->encode("the") == known);
   CHECK(merged->encode("other").size() > 1);  // cut before and behind "the"
+  const std::string other = R"({"id":1501,"content":"the"},)";
+  CHECK(refusal(R"("added_tokens":[)", R"("added_tokens":[)" + other) ==
+        fmt::format("added token 'the' has id 1501, but {} in the vocabulary; give it one of these in both",
+                    known[0]));
 }
 
 TEST_CASE("with ignore_merges a word that is a token is taken whole") {
