@@ -7,6 +7,7 @@
 #include "kernels/base/log.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/hugging_face.h"
+#include "runtime/checkpoint/nanogpt.h"
 #include "runtime/checkpoint/run_directory.h"
 #include "runtime/options/settings.h"
 
@@ -45,9 +46,9 @@ SavedWeights of_folder(const fs::path& folder) {
   }
   if (weights_in(folder)) return {folder, config};
   throw DataError(fmt::format(
-      "{}: holds no weights: neither a whole checkpoint, nor model.safetensors, nor {}; name a run, a "
-      "checkpoint or a file",
-      folder.string(), shard_index_file));
+      "{}: holds no weights: neither a whole checkpoint, nor {}, {}, {} or {}; name a run, a checkpoint or a "
+      "file",
+      folder.string(), weights_file_name, shard_index_file, torch_weights_file_name, torch_shard_index_file));
 }
 
 }  // namespace
@@ -95,6 +96,7 @@ WeightsFile open_weights(const SavedWeights& saved, const std::string& model) {
   if (saved.config) return file;
   file.drop_wrappers();
   use_model_names(file, model);
+  use_conv1d_layout(file, model);
   return file;
 }
 

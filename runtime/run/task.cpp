@@ -39,6 +39,7 @@ data::DatasetOptions dataset_options(const Options& options, const model::InputS
           .seq_len = options.seq_len > 0 ? options.seq_len : wanted_length,
           .vocab_size = vocab_size,
           .vocab_size_given = given > 0,
+          .vocab_size_file = vocabulary_file(options),
           .per_token = targets_each_token(wants),
           .classes_are_tokens = predicts_tokens(options, wants),
           .states_shape = states,
@@ -128,8 +129,8 @@ void take_tokenizer(const Plugins& plugins, const data::DatasetOptions& dataset,
   if (!is_built_in(plugins, dataset) || !data::has_tokenizer(dataset)) return;
   const data::TokenizerPtr tokenizer = data::open_tokenizer(dataset.tokenizer);
   task.tokenizer_fingerprint = data::fingerprint_of(*tokenizer);
-  task.end_of_text = data::end_of_text(*tokenizer);
   task.tokenizer_rules = tokenizer->rules();
+  task.end_of_text = data::end_of_text(*tokenizer);
 }
 
 KeptNames names_of(const Plugins& plugins, const data::DatasetEntry& entry,

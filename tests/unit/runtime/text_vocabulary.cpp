@@ -2,8 +2,10 @@
 #include <algorithm>
 
 #include "data/text/utf8.h"
+#include "data/text/vocabulary.h"
 #include "kernels/base/error.h"
 #include "kernels/base/safetensors.h"
+#include "runtime/checkpoint/hugging_face.h"
 #include "runtime/run/inference.h"
 #include "runtime/run/task.h"
 #include "runtime/weights/weights_file.h"
@@ -217,6 +219,39 @@ TEST_CASE(
   CHECK(refusal(reversed, {.tokenizer = kept.tokenizer}).empty());
   of_llama3.tokenizer_rules = {{"of_later", "1"}};
   CHECK(refusal(reversed, of_llama3).empty());
+}
+
+TEST_CASE("what a file beside weights says of the vocabulary is told as that file's word") {
+  const tests::TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "hf");
+  tests::write_file(folder / "hf/config.json", R"({"model_type": "gpt2", "vocab_size": 3})");
+  tests::write_file(folder / "a.txt", "abcdabcdabcdabcdabcd");
+  const auto options_with = [&](Words words) {
+    for (const std::string& word :
+         Words{"--dataset=text", "--data-dir=" + (folder / "a.txt").string(), "--tokenizer=characters",
+               "--model-args=n_layer=1,n_head=1,n_embd=8,block_size=4"})
+      words.push_back(word);
+    Options options = parse_options(words);
+    take_pretrained_config(options, folder / "hf", ModelUse::training);
+    return options;
+  };
+  const auto said = [&](const Words& words) {
+    return tests::message_of<UsageError>([&] { make_task(options_with(words)); });
+  };
+  const std::string file = (folder / "hf/config.json").string();
+  CHECK(said({}) ==
+        file + " says vocab_size 3, the text data have 4 tokens; " + data::more_tokens_than_weights);
+  CHECK(said({"--vocab-size=9"}) ==
+        "--vocab-size 9: " + file + " says 3, as many as its weights have; leave it out");
+  const std::vector<float> rows(16);
+  const SafetensorsFile::Tensor table{
+      "transformer.wte.weight", DType::f32, {2, 8}, std::as_bytes(std::span(rows))};
+  write_safetensors(folder / "w.safetensors", std::span(&table, 1), {});
+  const WeightsFile weights(folder / "w.safetensors");
+  const data::SampleSpec spec{
+      .input_dtype = DType::i64, .input_shape = {4}, .target_shape = {4}, .num_classes = 3, .vocab_size = 3};
+  CHECK(tests::message_of<DataError>([&] { task_for_weights(options_with({}), weights, spec, nullptr); }) ==
+        weights.path().string() + ": it knows 2 tokens, but vocab_size is, by " + file + ", 3");
 }
 
 }  // namespace
