@@ -114,13 +114,13 @@ void set_ends(Json& config, std::int64_t vocab_size, const KnownTokens& tokens, 
 
 }  // namespace
 
-void take_pretrained_config(Options& options, const fs::path& folder, ModelUse use) {
-  const fs::path file = folder / "config.json";
+void take_pretrained_config(Options& options, const fs::path& weights, ModelUse use) {
+  const fs::path file = weights / "config.json";
   std::error_code ignored;
   const bool wanted = options.model.empty() || is_gpt2(options.model);
-  if (wanted && fs::is_regular_file(folder, ignored))
-    return take_nanogpt_arguments(options, folder, use == ModelUse::training);
-  if (!wanted || !fs::is_directory(folder, ignored) || !fs::exists(file, ignored)) return;
+  if (wanted && fs::is_regular_file(weights, ignored))
+    return take_nanogpt_arguments(options, weights, use == ModelUse::training);
+  if (!wanted || !fs::is_directory(weights, ignored) || !fs::exists(file, ignored)) return;
   const Json config = read_config(file);
   const auto type = config["model_type"].get_or<std::string>("");
   if (type != gpt2) {
@@ -149,6 +149,7 @@ void use_model_names(WeightsFile& file, const std::string& model) {
     return prefix + name;
   };
   file.rename(name_of);
+  use_conv1d_layout(file);
   const WeightsTensor* const head = file.find("lm_head.weight");
   const WeightsTensor* const table = file.find(prefix + "wte.weight");
   if (head == nullptr) return;

@@ -7,13 +7,11 @@
 
 #include <fmt/format.h>
 
-#include "kernels/base/typed_words.h"
+#include "kernels/base/error.h"
 #include "runtime/checkpoint/model_argument.h"
 
 namespace lockstep::runtime {
 namespace {
-
-constexpr const char* gpt2 = "gpt2";
 
 /// Of nanoGPT's GPTConfig; ours have the same names.
 constexpr std::array<const char*, 5> shape_arguments{"n_layer", "n_head", "n_embd", "block_size",
@@ -32,20 +30,29 @@ bool has_layout_of_linear(const WeightsFile& file) {
   });
 }
 
+/// None of a file that is damaged: that is told to all ranks where its weights are read.
+std::map<std::string, std::string> arguments_in(const std::filesystem::path& file) {
+  try {
+    return WeightsFile(file).model_args();
+  } catch (const DataError&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 void take_nanogpt_arguments(Options& options, const std::filesystem::path& file, bool trains) {
-  const std::map<std::string, std::string> told = WeightsFile(file).model_args();
+  const std::map<std::string, std::string> told = arguments_in(file);
   const auto tells = [&](const char* name) { return told.contains(name); };
   if (!std::ranges::all_of(shape_arguments, tells)) return;
-  options.model = gpt2;
+  options.model = "gpt2";
   for (const char* name : shape_arguments) set_model_argument(options, name, told.at(name), file);
   if (trains && tells("dropout") && !options.model_args.contains("dropout"))
     set_model_argument(options, "dropout", told.at("dropout"), file);
 }
 
-void use_conv1d_layout(WeightsFile& file, const std::string& model) {
-  if (folded(model) != gpt2 || !has_layout_of_linear(file)) return;
+void use_conv1d_layout(WeightsFile& file) {
+  if (!has_layout_of_linear(file)) return;
   file.transpose(is_matrix);
   const auto is_bias = [](const WeightsTensor& tensor) { return tensor.name.ends_with(".bias"); };
   if (std::ranges::any_of(file.tensors(), is_bias)) return;

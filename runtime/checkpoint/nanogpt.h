@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 
 #include "runtime/options/options.h"
 #include "runtime/weights/weights_file.h"
@@ -15,6 +14,6 @@ void take_nanogpt_arguments(Options& options, const std::filesystem::path& file,
 
 /// Of gpt2: matrices of nn.Linear, as nanoGPT has them, become those of Hugging Face's Conv1D, and biases
 /// that were trained without (nanoGPT's bias=False) zeros.
-void use_conv1d_layout(WeightsFile& file, const std::string& model);
+void use_conv1d_layout(WeightsFile& file);
 
 }  // namespace lockstep::runtime

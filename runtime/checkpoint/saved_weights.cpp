@@ -7,7 +7,6 @@
 #include "kernels/base/log.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/hugging_face.h"
-#include "runtime/checkpoint/nanogpt.h"
 #include "runtime/checkpoint/run_directory.h"
 #include "runtime/options/settings.h"
 
@@ -96,7 +95,6 @@ WeightsFile open_weights(const SavedWeights& saved, const std::string& model) {
   if (saved.config) return file;
   file.drop_wrappers();
   use_model_names(file, model);
-  use_conv1d_layout(file, model);
   return file;
 }
 
