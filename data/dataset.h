@@ -99,6 +99,9 @@ class LOCKSTEP_API Dataset {
   virtual std::int64_t kept() const { return 0; }
   /// As many of them as `items` has room for, from the set's item `first` on.
   virtual void read_kept(std::int64_t /*first*/, std::span<std::byte> /*items*/) const {}
+  /// The number by which a user finds sample `index` in what it was read from: of its line, from 0, where
+  /// lines without a sample lie between.
+  virtual std::int64_t place_of(std::int64_t index) const { return index; }
   /// What a user should know of how its samples are made, in a line; empty: nothing.
   virtual std::string note() const { return {}; }
   /// What is lost as its samples are made, in a line; empty: nothing.

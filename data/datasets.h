@@ -33,6 +33,7 @@ struct DatasetOptions {
   std::int64_t seq_len = 0;       ///< tokens of a sample, as the model wants or --seq-len says; 0: no tokens
   std::int64_t vocab_size = 0;    ///< the same of the vocabulary
   bool vocab_size_given = false;  ///< a user has said it: no data set's own replaces it
+  std::string vocab_size_file{};  ///< or this file of a model's weights has
   bool per_token = false;         ///< the model wants a class for each token
   bool classes_are_tokens = false;  ///< the model predicts tokens: its classes are the vocabulary
   Shape states_shape{};             ///< that the model can start from (SampleSpec); rank 0: from none

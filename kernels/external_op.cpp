@@ -41,4 +41,9 @@ double ExternalOp::flops(TypeSpan in, TypeSpan out) const {
   return naming(*this, "flops", [&] { return rules->flops(in, out); });
 }
 
+bool ExternalOp::keeps_positions() const {
+  if (!rules) return false;
+  return naming(*this, "keeps_positions", [this] { return rules->keeps_positions(); });
+}
+
 }  // namespace lockstep::kernels

@@ -35,6 +35,9 @@ class LOCKSTEP_API ExternalRules {
   virtual Types infer(TypeSpan inputs) const = 0;
   /// Floating-point operations of one launch: as many as output 0 has elements, unless overridden.
   virtual double flops(TypeSpan inputs, TypeSpan outputs) const;
+  /// Whether what it gives for a token of a sequence, (N, T, ...) or (T, N, ...), follows from its inputs for
+  /// that token alone. A model with an op that does not say so writes no text (`trainer predict --prompt`).
+  virtual bool keeps_positions() const { return false; }
   /// Called once for each plan, with tensors that `infer` accepts.
   virtual ExternalKernel cpu_kernel(const KernelIo& io) const = 0;
 };
@@ -65,6 +68,7 @@ struct LOCKSTEP_API ExternalOp {
   /// And without rules.
   Types infer(TypeSpan in) const;
   double flops(TypeSpan in, TypeSpan out) const;
+  bool keeps_positions() const;
 };
 
 }  // namespace lockstep::kernels

@@ -1,4 +1,4 @@
-#include "model/model.h"
+#include "model/forward.h"
 
 #include <algorithm>
 
@@ -9,12 +9,6 @@
 
 namespace lockstep::model {
 namespace {
-
-Shape with_batch(std::int64_t batch_size, const Shape& sample) {
-  std::vector<std::int64_t> extents{batch_size};
-  extents.insert(extents.end(), sample.begin(), sample.end());
-  return Shape(std::move(extents));
-}
 
 /// (N, K), or with a class for each token (N, T, K).
 Shape logits_shape(std::int64_t batch_size, const InputSpec& input) {
@@ -78,6 +72,14 @@ ValueId add_target(Graph& graph, const Model& model, const InputSpec& input, std
   return graph.add_value("target", type, Role::target);
 }
 
+}  // namespace
+
+Shape with_batch(std::int64_t batch_size, const Shape& sample) {
+  std::vector<std::int64_t> extents{batch_size};
+  extents.insert(extents.end(), sample.begin(), sample.end());
+  return Shape(std::move(extents));
+}
+
 Tensor run_forward(const Model& model, Tensor x) {
   if (!model.forward)
     throw UsageError(fmt::format("model '{}' has no function forward: give it its layers", model.name));
@@ -87,7 +89,6 @@ Tensor run_forward(const Model& model, Tensor x) {
       "model '{}' gives a tensor of another call of forward: make it anew in each call", model.name));
 }
 
-/// Before a kernel is prepared for it, or memory allocated.
 void require_addressable(const Model& model, const Graph& graph) {
   for (std::size_t id = 0; id < graph.value_count(); ++id) {
     const Value& value = graph.value(static_cast<ValueId>(id));
@@ -98,8 +99,6 @@ void require_addressable(const Model& model, const Graph& graph) {
     }
   }
 }
-
-}  // namespace
 
 InputSpec cut_to(InputSpec input, std::int64_t length) {
   if (length == 0) return input;
@@ -121,34 +120,6 @@ Graph build_forward(const Model& model, const InputSpec& input, std::int64_t bat
     graph.add_value("states", {DType::f32, with_batch(batch_size, input.states)}, Role::states);
   const Tensor output = run_forward(model, x);
   require_output(model, input, batch_size, output.shape());
-  require_addressable(model, graph);
-  graph.output = output.id();
-  return graph;
-}
-
-Graph build_decoding(const Model& model, const InputSpec& input, std::int64_t batch_size, std::int64_t tokens,
-                     std::int64_t capacity, bool branches) {
-  if (input.shape.rank() == 0) {
-    throw UsageError(fmt::format("model '{}' takes no sequences: it cannot extend one", model.name));
-  }
-  std::vector<std::int64_t> extents(input.shape.begin(), input.shape.end());
-  extents.front() = input.source_length + tokens;
-  Graph graph;
-  const ValueId x =
-      graph.add_value("input", {input.dtype, with_batch(batch_size, Shape(std::move(extents)))}, Role::input);
-  const ValueId positions = graph.add_value("positions", {DType::i64, {batch_size, tokens}}, Role::positions);
-  graph.decoding = Decoding{.capacity = capacity, .positions = positions};
-  if (branches) {
-    graph.decoding->cache_rows =
-        graph.add_value("cache rows", {DType::i64, {batch_size, capacity}}, Role::cache_rows);
-  }
-  const Tensor output = run_forward(model, Tensor(graph, x));
-  const Shape& shape = output.shape();
-  if (shape.rank() != 3 || shape[0] != batch_size || shape[1] != tokens) {
-    throw UsageError(
-        fmt::format("model '{}' gives {}: it has no output for each token, which could be the next",
-                    model.name, shape.str()));
-  }
   require_addressable(model, graph);
   graph.output = output.id();
   return graph;

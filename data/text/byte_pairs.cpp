@@ -11,6 +11,7 @@
 
 #include "kernels/base/activity.h"
 #include "kernels/base/error.h"
+#include "kernels/base/hash.h"
 
 namespace lockstep::data {
 namespace {
@@ -114,6 +115,23 @@ class BytePairTokenizer final : public Tokenizer {
   std::string_view bytes_of(std::int64_t id) const override {
     if (id < 0 || id >= size()) return {};
     return pairs_.tokens[static_cast<std::size_t>(id)];
+  }
+
+  TokenizerRules rules() const override {
+    Sha256 merges;
+    for (const auto& [left, right] : pairs_.merges) merges.update(fmt::format("{} {}\n", left, right));
+    std::vector<std::string> whole;  // in no order: the longest at a place is found, whichever came first
+    for (const std::uint32_t id : pairs_.specials) {
+      const bool is_added = std::ranges::find(pairs_.added, id) != pairs_.added.end();
+      whole.push_back(fmt::format("{} {}\n", id, is_added));
+    }
+    std::ranges::sort(whole);
+    Sha256 added;
+    for (const std::string& each : whole) added.update(each);
+    return {{"word_pattern", pairs_.pattern == WordPattern::gpt2 ? "gpt2" : "llama3"},
+            {"merges", merges.hex().substr(0, 16)},
+            {"added_tokens", added.hex().substr(0, 16)},
+            {"ignore_merges", pairs_.whole_words ? "true" : "false"}};
   }
 
  private:

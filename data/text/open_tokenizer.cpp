@@ -75,9 +75,15 @@ class Reader {
     ids_.emplace(characters, put(id, characters_.bytes_of(characters).value_or(std::string(characters))));
   }
   /// Nothing for an empty one, as Hugging Face's add_tokens does. One of the vocabulary stays what pairs may
-  /// make.
+  /// make. Of one number here and another in the vocabulary `tokenizers` takes the latter, with a warning.
   void add_special(const std::string& content, std::int64_t id) {
     if (content.empty()) return;
+    if (const auto found = ids_.find(content);
+        found != ids_.end() && static_cast<std::int64_t>(found->second) != id) {
+      fail(path_,
+           fmt::format("added token '{}' has id {}, but {} in the vocabulary; give it one of these in both",
+                       content, id, found->second));
+    }
     const auto at = static_cast<std::size_t>(id);
     const bool is_known = id >= 0 && at < pairs_.tokens.size() && pairs_.tokens[at] == content;
     const std::uint32_t special = put(id, content);

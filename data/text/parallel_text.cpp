@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "data/folders.h"
+#include "data/text/sample_lines.h"
 #include "data/text/utf8.h"
 #include "data/text/vocabulary.h"
 #include "kernels/base/activity.h"
@@ -45,6 +46,7 @@ struct FilePair {
 struct Pairs {
   TokenSequences sources;
   TokenSequences targets;
+  SampleLines lines;
 };
 
 struct ParallelCorpus {
@@ -66,12 +68,17 @@ std::vector<FilePair> open_files(const DatasetOptions& options, const std::vecto
   return files;
 }
 
-void add_lines(const FilePair& files, std::size_t begin, std::size_t end, const Tokenizer& tokenizer,
-               Pairs& pairs, Activity::Work& reading) {
+/// `before`: lines of the files before this one.
+void add_lines(const FilePair& files, std::size_t begin, std::size_t end, std::size_t before,
+               const Tokenizer& tokenizer, Pairs& pairs, Activity::Work& reading) {
   for (std::size_t i = begin; i < end; ++i) {
-    if (files.lines[0][i].empty() || files.lines[1][i].empty()) continue;
+    if (files.lines[0][i].empty() || files.lines[1][i].empty()) {
+      pairs.lines.leave_out();
+      continue;
+    }
     pairs.sources.add(files.line(0, i), tokenizer);
     pairs.targets.add(files.line(1, i), tokenizer);
+    pairs.lines.add(static_cast<std::int64_t>(before + i));
     reading.advance();
   }
 }
@@ -91,14 +98,19 @@ ParallelCorpus read(const DatasetOptions& options) {
   }
   ParallelCorpus corpus{.vocabulary = vocabulary_of(options, texts)};
   const Tokenizer& tokenizer = *corpus.vocabulary.tokenizer;
+  std::size_t before = 0;
   for (const FilePair& files : train) {
     const std::size_t lines = files.lines[0].size();
     const std::size_t cut = test.empty() ? static_cast<std::size_t>(static_cast<double>(lines) * 0.9) : lines;
-    add_lines(files, 0, cut, tokenizer, corpus.train, reading);
-    add_lines(files, cut, lines, tokenizer, corpus.test, reading);
+    add_lines(files, 0, cut, before, tokenizer, corpus.train, reading);
+    add_lines(files, cut, lines, before, tokenizer, corpus.test, reading);
+    before += lines;
   }
-  for (const FilePair& files : test)
-    add_lines(files, 0, files.lines[0].size(), tokenizer, corpus.test, reading);
+  before = 0;
+  for (const FilePair& files : test) {
+    add_lines(files, 0, files.lines[0].size(), before, tokenizer, corpus.test, reading);
+    before += files.lines[0].size();
+  }
   for (Pairs* pairs : {&corpus.train, &corpus.test}) {
     pairs->sources.finish(tokenizer.size());
     pairs->targets.finish(tokenizer.size());
@@ -156,11 +168,14 @@ class ParallelText final : public Dataset {
     return spec_.source_length + valid_targets(index, 0);
   }
 
+  std::int64_t place_of(std::int64_t index) const override { return pairs_->lines.line_of(index); }
+
   /// A translation takes the token of its end, too.
   std::string warning() const override {
-    return warning_of_cut(size(), spec_.source_length, [this](std::int64_t index) {
+    const std::string cut = warning_of_cut(size(), spec_.source_length, [this](std::int64_t index) {
       return std::max(pairs_->sources.length(index), pairs_->targets.length(index) + 1);
     });
+    return joined(pairs_->lines.warning("pairs of lines", "have an empty side"), cut);
   }
 
   void each_content(const TakeBytes& take) const override {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,6 +29,9 @@ struct UnknownCharacter : UsageError {
   std::string reason;
 };
 
+/// By name what decides, beside the tokens, into which of them a text is cut. Of long lists a hash.
+using TokenizerRules = std::map<std::string, std::string>;
+
 /// Text to token ids and back. Used by several threads at once.
 class Tokenizer {
  public:
@@ -42,6 +46,9 @@ class Tokenizer {
 
   /// The bytes that an id stands for: of one id not always whole characters. Empty for an id that is none.
   virtual std::string_view bytes_of(std::int64_t id) const = 0;
+
+  /// None where the tokens alone decide.
+  virtual TokenizerRules rules() const { return {}; }
 
   std::vector<std::uint32_t> encode(std::string_view text) const {
     std::vector<std::uint32_t> ids;
@@ -75,7 +82,8 @@ TokenizerPtr open_tokenizer(const std::filesystem::path& path);
 /// The token "<|endoftext|>", which parts documents in GPT-2's vocabulary, if this one has it.
 std::optional<std::int64_t> end_of_text(const Tokenizer& tokenizer);
 
-/// The same for vocabularies of the same tokens by the same numbers, whatever files they come from.
+/// The same for vocabularies of the same tokens by the same numbers, whatever files they come from and
+/// whatever their rules.
 std::string fingerprint_of(const Tokenizer& tokenizer);
 
 void write_characters(const std::filesystem::path& path, const std::vector<std::string>& names);

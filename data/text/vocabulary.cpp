@@ -33,6 +33,11 @@ std::int64_t settled_vocab_size(const DatasetOptions& options, std::int64_t own)
   }
   if (!options.vocab_size_given) return own;
   if (options.vocab_size >= own) return options.vocab_size;
+  if (!options.vocab_size_file.empty()) {
+    throw UsageError(fmt::format("{} says vocab_size {}, the {} data have {} tokens; {}",
+                                 options.vocab_size_file, options.vocab_size, options.name, own,
+                                 more_tokens_than_weights));
+  }
   throw UsageError(fmt::format("vocab_size {}: the {} data have {} tokens; leave it out", options.vocab_size,
                                options.name, own));
 }

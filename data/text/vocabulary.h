@@ -61,6 +61,12 @@ bool has_tokenizer(const DatasetOptions& options);
 /// else those of `texts`.
 Vocabulary vocabulary_of(const DatasetOptions& options, std::span<const std::string_view> texts);
 
+/// What to do about data with more tokens than weights know.
+inline constexpr const char* more_tokens_than_weights =
+    "weights cannot be given more: give the tokenizer of their training by --tokenizer PATH, or train "
+    "without "
+    "--init-from";
+
 /// The size of the vocabulary that a model gets for data with one of `own` tokens: what was typed, if any.
 /// UsageError when that is smaller; and when the model takes no sequences.
 std::int64_t settled_vocab_size(const DatasetOptions& options, std::int64_t own);

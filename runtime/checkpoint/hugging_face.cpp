@@ -12,6 +12,8 @@
 #include "kernels/base/json.h"
 #include "kernels/base/number.h"
 #include "kernels/base/typed_words.h"
+#include "runtime/checkpoint/model_argument.h"
+#include "runtime/checkpoint/nanogpt.h"
 #include "runtime/checkpoint/run_directory.h"
 #include "runtime/checkpoint/saved_weights.h"
 
@@ -62,14 +64,6 @@ void require_computed(const Json& config, const fs::path& file) {
   if (inner != 0 && inner != 4 * config["n_embd"].get_or<std::int64_t>(768)) refuse("n_inner", "4 * n_embd");
 }
 
-void set_argument(Options& options, const std::string& argument, const std::string& value,
-                  const fs::path& file) {
-  const auto [typed, is_new] = options.model_args.try_emplace(argument, value);
-  if (is_new || typed->second == value) return;
-  throw UsageError(fmt::format("--model-args {}={}: {} says {}; leave it out", argument, typed->second,
-                               file.string(), value));
-}
-
 /// Ours is one probability; theirs are three.
 void set_dropout(Options& options, const Json& config, const fs::path& file) {
   if (options.model_args.contains("dropout")) return;
@@ -79,7 +73,7 @@ void set_dropout(Options& options, const Json& config, const fs::path& file) {
     throw DataError(fmt::format("{}: {} and resid_pdrop differ; say one of them by --model-args dropout=P",
                                 file.string(), key));
   }
-  options.model_args["dropout"] = fmt::format("{}", of_residuals);
+  set_model_argument(options, "dropout", fmt::format("{}", of_residuals), file);
 }
 
 bool is_gpt2(const std::string& model) {
@@ -120,11 +114,13 @@ void set_ends(Json& config, std::int64_t vocab_size, const KnownTokens& tokens, 
 
 }  // namespace
 
-void take_pretrained_config(Options& options, const fs::path& folder, ModelUse use) {
-  const fs::path file = folder / "config.json";
+void take_pretrained_config(Options& options, const fs::path& weights, ModelUse use) {
+  const fs::path file = weights / "config.json";
   std::error_code ignored;
   const bool wanted = options.model.empty() || is_gpt2(options.model);
-  if (!wanted || !fs::is_directory(folder, ignored) || !fs::exists(file, ignored)) return;
+  if (wanted && fs::is_regular_file(weights, ignored))
+    return take_nanogpt_arguments(options, weights, use == ModelUse::training);
+  if (!wanted || !fs::is_directory(weights, ignored) || !fs::exists(file, ignored)) return;
   const Json config = read_config(file);
   const auto type = config["model_type"].get_or<std::string>("");
   if (type != gpt2) {
@@ -139,7 +135,7 @@ void take_pretrained_config(Options& options, const fs::path& folder, ModelUse u
     if (value < 1)
       throw DataError(
           fmt::format("{}: {} is {}, no number from 1 on", file.string(), key, config[key].dump()));
-    set_argument(options, argument, fmt::format("{}", value), file);
+    set_model_argument(options, argument, fmt::format("{}", value), file);
   }
   if (use == ModelUse::training) set_dropout(options, config, file);
 }
@@ -153,6 +149,7 @@ void use_model_names(WeightsFile& file, const std::string& model) {
     return prefix + name;
   };
   file.rename(name_of);
+  use_conv1d_layout(file);
   const WeightsTensor* const head = file.find("lm_head.weight");
   const WeightsTensor* const table = file.find(prefix + "wte.weight");
   if (head == nullptr) return;

@@ -15,14 +15,15 @@ namespace lockstep::runtime {
 /// What a model is taken for: its dropouts act in training alone.
 enum class ModelUse { training, inference };
 
-/// Where `folder` is one that Hugging Face's save_pretrained wrote (config.json tells a model_type that we
-/// know): sets the options' model and its arguments as config.json says. Does nothing elsewhere. DataError
+/// Where `weights` is a folder that Hugging Face's save_pretrained wrote (config.json tells a model_type that
+/// we know), or a file of nanoGPT's (nanogpt.h): sets the options' model and its arguments as these say. Does
+/// nothing elsewhere. DataError
 /// names what of it our model does not compute, UsageError an argument that was typed otherwise.
-void take_pretrained_config(Options& options, const std::filesystem::path& folder, ModelUse use);
+void take_pretrained_config(Options& options, const std::filesystem::path& weights, ModelUse use);
 
 /// The names that `model` has for the tensors of such a folder: those of files without the prefix of the
 /// language model get it, the mask that old files hold as a buffer and a second copy of a tied weight are
-/// left out. DataError when that copy differs.
+/// left out, matrices of nanoGPT's layout are turned. DataError when that copy differs.
 void use_model_names(WeightsFile& file, const std::string& model);
 
 /// What is known of the tokens that a model was trained on.

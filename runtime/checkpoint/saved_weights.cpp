@@ -45,9 +45,9 @@ SavedWeights of_folder(const fs::path& folder) {
   }
   if (weights_in(folder)) return {folder, config};
   throw DataError(fmt::format(
-      "{}: holds no weights: neither a whole checkpoint, nor model.safetensors, nor {}; name a run, a "
-      "checkpoint or a file",
-      folder.string(), shard_index_file));
+      "{}: holds no weights: neither a whole checkpoint, nor {}, {}, {} or {}; name a run, a checkpoint or a "
+      "file",
+      folder.string(), weights_file_name, shard_index_file, torch_weights_file_name, torch_shard_index_file));
 }
 
 }  // namespace

@@ -83,6 +83,8 @@ int infer(const Request& request, Inference::Gives gives, const Open& open, Body
     });
     require_equal(*session.communicator, "the pictures",
                   fmt::format("{}\n", fmt::join(opened.input.names.files, "\n")));
+    const std::string lost = opened.input.samples->warning();
+    if (session.is_rank0() && !lost.empty()) log::warn(lost);
     const std::string& note = opened.task.note;
     if (gives == Inference::Gives::scores && session.is_rank0() && !note.empty()) log::warn(note);
     Inference inference(request.options(), session, std::move(opened.task), weights, gives);
@@ -95,7 +97,9 @@ int infer(const Request& request, Inference::Gives gives, const Open& open, Body
 /// A class for each token is shown of the last that is no padding.
 PredictionKind kind_of(const data::DatasetPtr& samples, const Shape& states) {
   const data::SampleSpec& spec = samples->spec();
-  PredictionKind kind{.classes = spec.num_classes > 0, .states = states};
+  PredictionKind kind{.classes = spec.num_classes > 0,
+                      .states = states,
+                      .place = [samples](std::int64_t sample) { return samples->place_of(sample); }};
   if (!kind.classes || spec.target_shape.rank() == 0) return kind;
   kind.tokens = spec.target_shape[0];
   kind.last_token = [samples](std::int64_t sample) {

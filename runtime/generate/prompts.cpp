@@ -16,6 +16,8 @@
 namespace lockstep::runtime {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::size_t most_shown = 40;  // bytes of a prompt in a message
 constexpr char32_t replacement_character = 0xFFFD;
 
@@ -63,7 +65,10 @@ std::string read_prompt_file(const GenerationOptions& options, Activity* activit
   try {
     return whole_text(options.prompt_file);
   } catch (const DataError& error) {
-    throw UsageError(fmt::format("--prompt-file {}", error.what()));
+    std::error_code unreachable;
+    const bool streams = fs::is_other(options.prompt_file, unreachable);  // as of <(command)
+    throw UsageError(fmt::format("--prompt-file {}{}", error.what(),
+                                 streams ? "; pipe it, and give --prompt-file -" : ""));
   }
 }
 

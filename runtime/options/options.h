@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,6 +42,8 @@ struct Options {
   std::vector<std::filesystem::path> plugins;
   std::string model;
   model::ModelArgs model_args;
+  /// The file beside weights, or of them, that told an argument which nobody typed, by its name.
+  std::map<std::string, std::filesystem::path> model_arg_files;
   std::filesystem::path init_from;
 
   std::string dataset = "fashion-mnist";

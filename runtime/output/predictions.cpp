@@ -108,6 +108,10 @@ std::span<const float> PredictionOutput::shown(std::span<const float> outputs, s
   return outputs.subspan(static_cast<std::size_t>(kind_.last_token(sample)) * classes, classes);
 }
 
+std::int64_t PredictionOutput::place_of(std::int64_t sample) const {
+  return kind_.place ? kind_.place(sample) : sample;
+}
+
 void PredictionOutput::keep_states(const FinalStates& states) {
   states_.resize(kinds_in(states.shape));
   const std::size_t of_kind = states_.empty() ? 0 : states.values.size() / states_.size();
@@ -130,10 +134,11 @@ void PredictionOutput::take(const PredictedBatch& batch, std::span<const std::in
     if (was_read) require_finite(row, sample);
     const FinalStates states{kind_.states, batch.states.subspan(at * state_width, state_width)};
     if (file_.empty()) {
-      if (was_read) print_result(prediction_line(sample, shown(row, sample), kind_.classes, names_, states));
+      if (was_read)
+        print_result(prediction_line(place_of(sample), shown(row, sample), kind_.classes, names_, states));
       continue;
     }
-    samples_.push_back(sample);
+    places_.push_back(place_of(sample));
     keep_states(states);
     if (was_read) {
       logits_.insert(logits_.end(), row.begin(), row.end());
@@ -156,9 +161,11 @@ void PredictionOutput::finish() const {
                        .shape = {rows, kind_.states[1], kind_.states[2]},
                        .bytes = std::as_bytes(std::span(states_[kind]))});
   }
-  if (rows < set_size_) {
+  std::int64_t next = 0;
+  const bool in_a_row = std::ranges::all_of(places_, [&](std::int64_t place) { return place == next++; });
+  if (rows < set_size_ || !in_a_row) {
     tensors.push_back(
-        {.name = "index", .dtype = DType::i64, .shape = {rows}, .bytes = std::as_bytes(std::span(samples_))});
+        {.name = "index", .dtype = DType::i64, .shape = {rows}, .bytes = std::as_bytes(std::span(places_))});
   }
   write_safetensors(file_, tensors);
 }

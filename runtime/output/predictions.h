@@ -45,12 +45,14 @@ struct PredictionKind {
   /// The last token of a sample that is no padding: a line shows its classes.
   std::function<std::int64_t(std::int64_t sample)> last_token{};
   Shape states{};  ///< FinalStates::shape of a sample
+  /// data::Dataset::place_of, where samples are no files.
+  std::function<std::int64_t(std::int64_t sample)> place{};
 };
 
 /// What `trainer predict` gives: a line for each sample on standard output or, if a file is named, tensor
 /// `logits` (samples, columns) f32, or (samples, tokens, classes), in it, and final states as `h_n` and `c_n`
 /// (samples, layers, hidden), which is how a data set has them to begin with; where these are not all samples
-/// of the set, `index` (samples) i64 tells which.
+/// of the set, or others lay between them, `index` (samples) i64 tells which.
 class PredictionOutput {
  public:
   PredictionOutput(PredictionNames names, PredictionKind kind, std::filesystem::path file)
@@ -63,6 +65,7 @@ class PredictionOutput {
 
  private:
   std::span<const float> shown(std::span<const float> outputs, std::int64_t sample) const;
+  std::int64_t place_of(std::int64_t sample) const;
   void keep_states(const FinalStates& states);
 
   const PredictionNames names_;
@@ -70,7 +73,7 @@ class PredictionOutput {
   const std::filesystem::path file_;
   std::vector<float> logits_;               ///< for the file, as the next two
   std::vector<std::vector<float>> states_;  ///< h, or h and c
-  std::vector<std::int64_t> samples_;
+  std::vector<std::int64_t> places_;
   std::int64_t set_size_ = 0;
   std::int64_t columns_ = 1;
 };

@@ -50,6 +50,9 @@ class NamedSamples final : public data::Dataset {
   std::string note() const override {
     return naming("note", [&] { return samples_->note(); });
   }
+  std::int64_t place_of(std::int64_t index) const override {
+    return naming("place_of", [&] { return samples_->place_of(index); });
+  }
   std::string warning() const override {
     return naming("warning", [&] { return samples_->warning(); });
   }

@@ -33,13 +33,16 @@ std::optional<std::int64_t> rows_of(const std::vector<std::string>& names, const
 }
 
 /// Puts the vocabulary of the weights into `spec`; false when they have the same or none.
-bool adopt_vocabulary_of(const WeightsFile& weights, const TrainingTask& task, data::SampleSpec& spec) {
+bool adopt_vocabulary_of(const Options& options, const WeightsFile& weights, const TrainingTask& task,
+                         data::SampleSpec& spec) {
   if (spec.vocab_size == 0) return false;
   const auto vocab_size = rows_of(token_parameters(build_forward(task.model, task.input, 1)), weights);
   if (!vocab_size || *vocab_size == task.input.vocab_size) return false;
   if (*vocab_size < spec.vocab_size) {
-    throw DataError(fmt::format("{}: it knows {} tokens, the samples have {}", weights.path().string(),
-                                *vocab_size, spec.vocab_size));
+    const std::string file = vocabulary_file(options);
+    throw DataError(fmt::format("{}: it knows {} tokens, {} {}", weights.path().string(), *vocab_size,
+                                file.empty() ? "the samples have" : "but vocab_size is, by " + file + ",",
+                                spec.vocab_size));
   }
   spec.vocab_size = *vocab_size;
   return true;
@@ -82,7 +85,7 @@ TrainingTask task_for_weights(const Options& options, const WeightsFile& weights
                          predicts_tokens(options, wanted_input(options));
   if (of_tokens) spec.num_classes = spec.vocab_size;
   TrainingTask task = make_task_for(options, spec);
-  if (adopt_vocabulary_of(weights, task, spec)) {
+  if (adopt_vocabulary_of(options, weights, task, spec)) {
     if (of_tokens) spec.num_classes = spec.vocab_size;
     task = make_task_for(options, spec);
   }

@@ -39,6 +39,7 @@ data::DatasetOptions dataset_options(const Options& options, const model::InputS
           .seq_len = options.seq_len > 0 ? options.seq_len : wanted_length,
           .vocab_size = vocab_size,
           .vocab_size_given = given > 0,
+          .vocab_size_file = vocabulary_file(options),
           .per_token = targets_each_token(wants),
           .classes_are_tokens = predicts_tokens(options, wants),
           .states_shape = states,
@@ -128,6 +129,7 @@ void take_tokenizer(const Plugins& plugins, const data::DatasetOptions& dataset,
   if (!is_built_in(plugins, dataset) || !data::has_tokenizer(dataset)) return;
   const data::TokenizerPtr tokenizer = data::open_tokenizer(dataset.tokenizer);
   task.tokenizer_fingerprint = data::fingerprint_of(*tokenizer);
+  task.tokenizer_rules = tokenizer->rules();
   task.end_of_text = data::end_of_text(*tokenizer);
 }
 
@@ -184,8 +186,10 @@ TrainingTask open_task(const Options& options, const NamedTask& named, Activity*
 }  // namespace
 
 KeptNames kept_names(const TrainingTask& task) {
-  KeptNames names{
-      .classes = task.class_names, .tokens = task.token_names, .tokenizer = task.tokenizer_fingerprint};
+  KeptNames names{.classes = task.class_names,
+                  .tokens = task.token_names,
+                  .tokenizer = task.tokenizer_fingerprint,
+                  .tokenizer_rules = task.tokenizer_rules};
   if (task.input.num_classes == 0) names.values = task.input.target_shape;
   return names;
 }

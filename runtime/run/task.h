@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "data/dataset.h"
+#include "data/text/tokenizer.h"
 #include "kernels/base/export.h"
 #include "model/model.h"
 #include "runtime/options/options.h"
@@ -29,6 +30,7 @@ struct TrainingTask {
   std::vector<std::string> token_names{};     ///< the same of its tokens, where they are characters
   std::filesystem::path tokenizer{};          ///< of its text, else; config.ini keeps it; may be empty
   std::string tokenizer_fingerprint{};        ///< data::fingerprint_of it; empty without one
+  data::TokenizerRules tokenizer_rules{};     ///< its rules
   std::optional<std::int64_t> end_of_text{};  ///< data::end_of_text of it, if it has such a token
   std::string note{};                         ///< on the test set, for the user; may be empty
   std::string data_fingerprint{};             ///< of the training set, which `trainer` finds out

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "data/text/vocabulary.h"
 #include "data/text/windows.h"
 #include "kernels/base/error.h"
 
@@ -22,8 +23,18 @@ bool targets_each_token(const model::InputSpec& wants) {
   return wants.num_classes > 0 && wants.target_shape.rank() > 0;
 }
 
+std::string vocabulary_file(const Options& options) {
+  const auto found = options.model_arg_files.find("vocab_size");
+  return found == options.model_arg_files.end() ? std::string() : found->second.string();
+}
+
 std::int64_t given_vocabulary(const Options& options, const model::InputSpec& wants) {
   const bool by_argument = options.model_args.contains("vocab_size");
+  const std::string file = vocabulary_file(options);
+  if (!file.empty() && options.vocab_size > 0 && options.vocab_size != wants.vocab_size) {
+    throw UsageError(fmt::format("--vocab-size {}: {} says {}, as many as its weights have; leave it out",
+                                 options.vocab_size, file, wants.vocab_size));
+  }
   if (by_argument && options.vocab_size > 0 && options.vocab_size != wants.vocab_size) {
     throw UsageError(fmt::format("--vocab-size {} and --model-args vocab_size={} contradict each other",
                                  options.vocab_size, wants.vocab_size));
@@ -70,8 +81,10 @@ void take_vocabulary(const Options& options, const model::InputSpec& wants, mode
   const std::int64_t given = given_vocabulary(options, wants);
   if (input.vocab_size == 0 || given == 0) return;
   if (given < input.vocab_size) {
-    throw UsageError(fmt::format("a vocabulary of {}: data set {} has {} tokens; leave it out", given,
-                                 options.dataset, input.vocab_size));
+    const std::string file = vocabulary_file(options);
+    throw UsageError(fmt::format("a vocabulary of {}{}: data set {} has {} tokens; {}", given,
+                                 file.empty() ? file : " of " + file, options.dataset, input.vocab_size,
+                                 file.empty() ? "leave it out" : data::more_tokens_than_weights));
   }
   if (predicts_tokens(options, wants) && input.num_classes == input.vocab_size) input.num_classes = given;
   input.vocab_size = given;

@@ -16,6 +16,9 @@ bool wants_tokens(const model::InputSpec& wants);
 /// Whether it learns a class, or a value, for each token or step of a sequence.
 bool targets_each_token(const model::InputSpec& wants);
 
+/// The file of weights, or beside them, that told the vocabulary's size which nobody typed; empty: none.
+std::string vocabulary_file(const Options& options);
+
 /// That of the model's argument or of --vocab-size; 0 where a user says neither.
 std::int64_t given_vocabulary(const Options& options, const model::InputSpec& wants);
 

@@ -1,5 +1,7 @@
 #include "runtime/run/text_vocabulary.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "data/text/vocabulary.h"
@@ -33,14 +35,33 @@ void take_numbers_of_tokens(const WeightsFile& weights, const std::optional<std:
     open_tokenizer_for(weights, dataset.tokenizer);
 }
 
+namespace {
+
+/// What of a tokenizer is not as the weights tell, "merges, added tokens". Files from before rules were kept
+/// tell of the tokens alone.
+std::string difference_of(const data::Tokenizer& tokenizer, const WeightsFile& weights) {
+  const std::string known = weights.tokenizer_fingerprint();
+  if (!known.empty() && known != data::fingerprint_of(tokenizer)) return "tokens";
+  std::string names;
+  const data::TokenizerRules rules = tokenizer.rules();
+  for (const auto& [name, text] : weights.tokenizer_rules()) {
+    const auto found = rules.find(name);
+    if (found == rules.end() || found->second == text) continue;
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  std::ranges::replace(names, '_', ' ');
+  return names;
+}
+
+}  // namespace
+
 data::TokenizerPtr open_tokenizer_for(const WeightsFile& weights, const std::filesystem::path& path) {
   data::TokenizerPtr tokenizer = data::open_tokenizer(path);
-  const std::string known = weights.tokenizer_fingerprint();
-  if (known.empty() || known == data::fingerprint_of(*tokenizer)) return tokenizer;
-  throw DataError(
-      fmt::format("{}: its tokens are not those that {} was trained on; give the tokenizer of that training "
-                  "by --tokenizer PATH",
-                  path.string(), weights.path().string()));
+  const std::string difference = difference_of(*tokenizer, weights);
+  if (difference.empty()) return tokenizer;
+  throw DataError(fmt::format(
+      "{}: differs in {} from the tokenizer that {} was trained with; give that one by --tokenizer PATH",
+      path.string(), difference, weights.path().string()));
 }
 
 }  // namespace lockstep::runtime

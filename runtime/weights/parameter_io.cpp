@@ -116,8 +116,8 @@ void ParameterIO::load(const WeightsFile& file, const std::vector<ParameterSlot>
   for (const ParameterSlot& slot : slots) names.push_back(slot.name);
   for (const WeightsTensor& tensor : file.tensors()) {
     if (std::ranges::find(names, tensor.name) != names.end()) continue;
-    throw DataError(fmt::format("{}: tensor '{}' is none of the model's{}", tensor.file.string(), tensor.name,
-                                did_you_mean(tensor.name, names)));
+    throw DataError(fmt::format("{}: tensor '{}' is none of the model's{}", tensor.file.string(),
+                                tensor.shown_name(), did_you_mean(tensor.name, names)));
   }
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const ParameterSlot& slot = slots[i];

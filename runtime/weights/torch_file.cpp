@@ -167,6 +167,23 @@ class StateDict {
   const Pickle& pickle_;
 };
 
+std::map<std::string, std::string> scalars_in(const PickleValue* dictionary) {
+  std::map<std::string, std::string> scalars;
+  const auto* dict = dictionary == nullptr ? nullptr : std::get_if<PickleDict>(&dictionary->content);
+  if (dict == nullptr) return scalars;
+  for (const auto& [key, value] : dict->pairs) {
+    const std::string name(text_of(*key));
+    if (const auto* is = std::get_if<bool>(&value->content)) {
+      scalars[name] = *is ? "true" : "false";
+    } else if (const auto* integer = std::get_if<std::int64_t>(&value->content)) {
+      scalars[name] = fmt::format("{}", *integer);
+    } else if (const auto* real = std::get_if<double>(&value->content)) {
+      scalars[name] = fmt::format("{}", *real);
+    }
+  }
+  return scalars;
+}
+
 /// The elements in row-major order. Every index was checked against the storage.
 std::vector<std::byte> gather(const View& view, const Shape& shape, std::span<const std::byte> storage) {
   const std::size_t size = size_of(view.dtype);
@@ -222,6 +239,7 @@ TorchFile::TorchFile(const fs::path& path) : zip_(path) {
   const auto& entry = entry_of(zip_, folder + "/data.pkl");
   const Pickle pickle(path.string() + ": " + entry.name, zip_.contents(entry), allowed_globals());
   const StateDict state_dict(pickle);
+  model_args_ = scalars_in(find(pickle.root(), "model_args"));
   for (const auto& [key, value] : state_dict.pairs()) {
     const auto view = state_dict.view_in(*value);
     if (!view) continue;

@@ -2,6 +2,8 @@
 
 #include <deque>
 #include <filesystem>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "data/files/zip.h"
@@ -17,11 +19,14 @@ class TorchFile {
   explicit TorchFile(const std::filesystem::path& path);
 
   const std::vector<WeightsTensor>& tensors() const { return tensors_; }
+  /// Numbers and truth values of the dictionary `model_args` beside `model`, as nanoGPT's train.py saves it.
+  const std::map<std::string, std::string>& model_args() const { return model_args_; }
 
  private:
   data::ZipFile zip_;
   std::deque<std::vector<std::byte>> copies_;  ///< of tensors that do not lie contiguous in the file
   std::vector<WeightsTensor> tensors_;
+  std::map<std::string, std::string> model_args_;
 };
 
 }  // namespace lockstep::runtime

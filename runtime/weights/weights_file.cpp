@@ -1,10 +1,12 @@
 #include "runtime/weights/weights_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string_view>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "kernels/base/error.h"
 #include "kernels/base/file.h"
@@ -19,13 +21,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* torch_file = "pytorch_model.bin";  // Hugging Face's, of before safetensors
+/// In this order, as `transformers` looks for them.
+constexpr std::array files_of_folders{weights_file_name, shard_index_file, torch_weights_file_name,
+                                      torch_shard_index_file};
 
 fs::path file_in(const fs::path& path) {
   if (!fs::is_directory(status_at(path))) return path;
   if (const auto file = weights_in(path)) return *file;
-  throw DataError(
-      fmt::format("{}: holds neither {} nor {}", path.string(), weights_file_name, shard_index_file));
+  throw DataError(fmt::format("{}: holds none of {}", path.string(), fmt::join(files_of_folders, ", ")));
 }
 
 /// torch.save writes a ZIP file, whatever its name. DataError for what it wrote before PyTorch 1.6, pickles
@@ -78,10 +81,9 @@ std::string text_in(const std::vector<SafetensorsFile>& files, const char* key) 
   return {};
 }
 
-/// `otherwise` where the metadata have no such list.
+/// `otherwise` where the metadata have no such list or map.
 template <class T>
-std::vector<T> list_in(const std::vector<SafetensorsFile>& files, const char* key,
-                       const std::vector<T>& otherwise) {
+T json_in(const std::vector<SafetensorsFile>& files, const char* key, const T& otherwise) {
   return Json::parse_or_null(text_in(files, key)).get_or(otherwise);
 }
 
@@ -94,8 +96,8 @@ const WeightsTensor& matching_tensor(const WeightsFile& file, const std::string&
   }
   if (tensor->shape != shape || (tensor->dtype != dtype && dtype != DType::f32)) {
     throw DataError(fmt::format("{}: tensor '{}' is {} {}, the model needs {} {}", tensor->file.string(),
-                                name, name_of(tensor->dtype), tensor->shape.str(), name_of(dtype),
-                                shape.str()));
+                                tensor->shown_name(), name_of(tensor->dtype), tensor->shape.str(),
+                                name_of(dtype), shape.str()));
   }
   return *tensor;
 }
@@ -103,7 +105,7 @@ const WeightsTensor& matching_tensor(const WeightsFile& file, const std::string&
 }  // namespace
 
 std::optional<fs::path> weights_in(const fs::path& folder) {
-  for (const char* name : {shard_index_file, weights_file_name, torch_file}) {
+  for (const char* name : files_of_folders) {
     if (fs::exists(status_at(folder / name))) return folder / name;
   }
   return std::nullopt;
@@ -113,15 +115,18 @@ WeightsFile::WeightsFile(const fs::path& path) : path_(path) {
   const fs::path file = file_in(path);
   if (file.extension() == ".json") {
     add_shards(file);
-  } else if (is_of_torch_save(file)) {
-    torch_ = std::make_shared<const TorchFile>(file);
-    tensors_ = torch_->tensors();
   } else {
     add_file(file);
   }
 }
 
 void WeightsFile::add_file(const fs::path& file) {
+  if (is_of_torch_save(file)) {
+    torch_files_.push_back(std::make_shared<const TorchFile>(file));
+    const auto& tensors = torch_files_.back()->tensors();
+    tensors_.insert(tensors_.end(), tensors.begin(), tensors.end());
+    return;
+  }
   files_.emplace_back(file);
   for (const auto& tensor : files_.back().tensors()) {
     tensors_.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes, file});
@@ -151,7 +156,12 @@ const WeightsTensor* WeightsFile::find(const std::string& name) const {
 }
 
 void WeightsFile::rename(const std::function<std::string(const std::string&)>& name_of) {
-  for (WeightsTensor& tensor : tensors_) tensor.name = name_of(tensor.name);
+  for (WeightsTensor& tensor : tensors_) {
+    std::string name = name_of(tensor.name);
+    if (name == tensor.name) continue;
+    if (tensor.name_in_file.empty()) tensor.name_in_file = tensor.name;
+    tensor.name = std::move(name);
+  }
   std::erase_if(tensors_, [](const WeightsTensor& tensor) { return tensor.name.empty(); });
 }
 
@@ -171,6 +181,37 @@ void WeightsFile::drop_wrappers() {
   for (WeightsTensor& tensor : tensors_) tensor.name.erase(0, parallel.size());
 }
 
+void WeightsFile::transpose(const std::function<bool(const std::string& name)>& is_one) {
+  for (WeightsTensor& tensor : tensors_) {
+    if (!is_one(tensor.name)) continue;
+    if (tensor.shape.rank() != 2) {
+      throw DataError(fmt::format("{}: tensor '{}' is {}, no matrix", tensor.file.string(),
+                                  tensor.shown_name(), tensor.shape.str()));
+    }
+    const auto rows = static_cast<std::size_t>(tensor.shape[0]),
+               columns = static_cast<std::size_t>(tensor.shape[1]);
+    const std::size_t size = size_of(tensor.dtype);
+    std::vector<std::byte>& turned = made_.emplace_back(tensor.bytes.size());
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t column = 0; column < columns; ++column) {
+        std::memcpy(turned.data() + (column * rows + row) * size,
+                    tensor.bytes.data() + (row * columns + column) * size, size);
+      }
+    }
+    tensor.shape = {tensor.shape[1], tensor.shape[0]};
+    tensor.bytes = turned;
+  }
+}
+
+void WeightsFile::add_zeros(const std::string& name, const Shape& shape) {
+  const std::vector<std::byte>& zeros = made_.emplace_back(bytes_of(DType::f32, shape));
+  tensors_.push_back({.name = name, .dtype = DType::f32, .shape = shape, .bytes = zeros, .file = path_});
+}
+
+std::map<std::string, std::string> WeightsFile::model_args() const {
+  return torch_files_.empty() ? std::map<std::string, std::string>() : torch_files_.front()->model_args();
+}
+
 std::vector<std::string> WeightsFile::names() const {
   std::vector<std::string> names;
   for (const WeightsTensor& tensor : tensors_) names.push_back(tensor.name);
@@ -178,19 +219,23 @@ std::vector<std::string> WeightsFile::names() const {
 }
 
 std::vector<std::string> WeightsFile::class_names() const {
-  return list_in<std::string>(files_, KeptNames::classes_key, {});
+  return json_in<std::vector<std::string>>(files_, KeptNames::classes_key, {});
 }
 
 std::vector<std::string> WeightsFile::token_names() const {
-  return list_in<std::string>(files_, KeptNames::tokens_key, {});
+  return json_in<std::vector<std::string>>(files_, KeptNames::tokens_key, {});
 }
 
 std::string WeightsFile::tokenizer_fingerprint() const {
   return text_in(files_, KeptNames::tokenizer_key);
 }
 
+std::map<std::string, std::string> WeightsFile::tokenizer_rules() const {
+  return json_in<std::map<std::string, std::string>>(files_, KeptNames::rules_key, {});
+}
+
 std::optional<Shape> WeightsFile::values_shape() const {
-  const auto extents = list_in<std::int64_t>(files_, KeptNames::values_key, {0});
+  const auto extents = json_in<std::vector<std::int64_t>>(files_, KeptNames::values_key, {0});
   if (std::ranges::any_of(extents, [](std::int64_t extent) { return extent < 1; })) return std::nullopt;
   return Shape(extents);
 }

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +20,9 @@ namespace lockstep::runtime {
 /// Hugging Face's names for a model's file, and for the list of its shards, which stands beside them.
 inline constexpr const char* weights_file_name = "model.safetensors";
 inline constexpr const char* shard_index_file = "model.safetensors.index.json";
+/// The same of before safetensors, as torch.save writes them.
+inline constexpr const char* torch_weights_file_name = "pytorch_model.bin";
+inline constexpr const char* torch_shard_index_file = "pytorch_model.bin.index.json";
 
 /// A tensor in one of the files of a model; its bytes live as long as the WeightsFile.
 struct WeightsTensor {
@@ -25,7 +30,9 @@ struct WeightsTensor {
   DType dtype = DType::f32;
   Shape shape;
   std::span<const std::byte> bytes;
-  std::filesystem::path file;  ///< that holds it, for messages
+  std::filesystem::path file{};  ///< that holds it, for messages
+  std::string name_in_file{};    ///< the same; empty: its name
+  const std::string& shown_name() const { return name_in_file.empty() ? name : name_in_file; }
 };
 
 class TorchFile;
@@ -35,23 +42,24 @@ class TorchFile;
 struct KeptNames {
   std::vector<std::string> classes{};
   std::vector<std::string> tokens{};
-  std::string tokenizer{};        ///< data::fingerprint_of; empty: tokens are characters, or nothing tells
-  std::optional<Shape> values{};  ///< none: the targets are classes, or nothing tells
+  std::string tokenizer{};  ///< data::fingerprint_of; empty: tokens are characters, or nothing tells
+  std::map<std::string, std::string> tokenizer_rules{};  ///< data::TokenizerRules of it
+  std::optional<Shape> values{};                         ///< none: the targets are classes, or nothing tells
 
   // Where the metadata of a file of weights have each, as JSON but for the fingerprint.
   static constexpr const char* classes_key = "class_names";
   static constexpr const char* tokens_key = "token_names";
   static constexpr const char* tokenizer_key = "tokenizer_fingerprint";
+  static constexpr const char* rules_key = "tokenizer_rules";
   static constexpr const char* values_key = "values_shape";
 };
 
-/// The file in `folder` that a WeightsFile of it opens.
+/// The file in `folder` that a WeightsFile of it opens: of several the one that `transformers` takes.
 std::optional<std::filesystem::path> weights_in(const std::filesystem::path& folder);
 
 /// The weights of a model by name, however they are stored: FILE.safetensors; a file of torch.save; a folder
-/// with model.safetensors.index.json and the shards that it lists, or that index itself; a folder with
-/// model.safetensors or pytorch_model.bin, as Hugging Face writes them. DataError names the file and what is
-/// wrong.
+/// with an index of shards, and these, or that index itself; a folder with model.safetensors or
+/// pytorch_model.bin, as Hugging Face writes them. DataError names the file and what is wrong.
 class WeightsFile {
  public:
   explicit WeightsFile(const std::filesystem::path& path);
@@ -66,6 +74,11 @@ class WeightsFile {
   std::vector<std::string> token_names() const;
   /// data::fingerprint_of the tokenizer that had them; empty if the files do not tell.
   std::string tokenizer_fingerprint() const;
+  /// And its rules: empty in files from before these were kept.
+  std::map<std::string, std::string> tokenizer_rules() const;
+  /// What a training script keeps of the model beside its weights, as nanoGPT does under `model_args`: names
+  /// and values. Empty elsewhere.
+  std::map<std::string, std::string> model_args() const;
   /// The shape of the values that the model learned to give for a sample; none if the files do not tell.
   std::optional<Shape> values_shape() const;
 
@@ -74,6 +87,10 @@ class WeightsFile {
   /// Drops what PyTorch's wrappers of a module put into its names: `_orig_mod.` of torch.compile anywhere,
   /// and `module.` of DistributedDataParallel where all names begin with it.
   void drop_wrappers();
+  /// Turns matrices (O, I) into (I, O). DataError for a tensor of another rank.
+  void transpose(const std::function<bool(const std::string& name)>& is_one);
+  /// Adds a tensor of zeros, f32, that the file does without.
+  void add_zeros(const std::string& name, const Shape& shape);
 
  private:
   void add_file(const std::filesystem::path& file);
@@ -81,7 +98,8 @@ class WeightsFile {
 
   std::filesystem::path path_;
   std::vector<SafetensorsFile> files_;
-  std::shared_ptr<const TorchFile> torch_;
+  std::vector<std::shared_ptr<const TorchFile>> torch_files_;
+  std::deque<std::vector<std::byte>> made_;  ///< bytes of tensors that are not as a file has them
   std::vector<WeightsTensor> tensors_;
 };
 

@@ -76,6 +76,7 @@ std::map<std::string, std::string> weights_metadata(const KeptNames& names) {
   if (!names.classes.empty()) metadata[KeptNames::classes_key] = Json(names.classes).dump();
   if (!names.tokens.empty()) metadata[KeptNames::tokens_key] = Json(names.tokens).dump();
   if (!names.tokenizer.empty()) metadata[KeptNames::tokenizer_key] = names.tokenizer;
+  if (!names.tokenizer_rules.empty()) metadata[KeptNames::rules_key] = Json(names.tokenizer_rules).dump();
   if (names.values)
     metadata[KeptNames::values_key] = Json(std::vector(names.values->begin(), names.values->end())).dump();
   return metadata;

@@ -212,7 +212,7 @@ TEST_CASE("text for weights beside their tokenizer is cut by it, in training and
   write_file(hugging_face / "tokenizer.json", R"(["L","o","r","d"])");
   const Refusal refused = refusal({"predict", (folder / "further").string(), "--prompt=Lord"});
   CHECK(refused.code == 3);
-  CHECK_THAT(refused.said, contains(hugging_face.string() + ": its tokens are not those that "));
+  CHECK_THAT(refused.said, contains(hugging_face.string() + ": differs in tokens from the tokenizer that "));
 }
 
 TEST_CASE("predict translates what it has learned, the same on any number of ranks") {

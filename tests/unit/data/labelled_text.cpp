@@ -1,7 +1,6 @@
 #include "data/text/labelled_text.h"
 
 #include "data/folders.h"
-#include "data/text/parallel_text.h"
 #include "data/text/tokenizer.h"
 #include "tests/support/catch.h"
 #include "tests/support/files.h"
@@ -19,10 +18,6 @@ namespace fs = std::filesystem;
 
 DatasetOptions labelled(const fs::path& place) {
   return {.name = "labelled-text", .data_dir = place, .seq_len = 4};
-}
-
-DatasetOptions parallel(const fs::path& place) {
-  return {.name = "parallel-text", .data_dir = place, .seq_len = 4, .per_token = true};
 }
 
 std::vector<TokenSample> samples(const DatasetOptions& options, Split split) {
@@ -56,7 +51,9 @@ TEST_CASE("lines of label, tab and text are samples, the last tenth of which is 
   CHECK(token_sample(*train, 3) == TokenSample{{2, 2, 2, 2}, {0}});
   CHECK(train->length(0) == 3);
   CHECK(train->length(3) == 4);
-  CHECK(train->warning() == "texts longer than --seq-len 4 are cut: 1 of 9; the longest takes 6 tokens");
+  CHECK(train->warning() ==
+        "1 of 10 lines hold nothing and are left out; "
+        "texts longer than --seq-len 4 are cut: 1 of 9; the longest takes 6 tokens");
   CHECK(open_dataset(options, Split::test)->warning().empty());
   CHECK(token_sample(*train, 4) == TokenSample{{1, 0, 2, -1}, {1}});
   CHECK(samples(options, Split::test) == std::vector<TokenSample>{{{2, 2, -1, -1}, {0}}});
@@ -97,6 +94,25 @@ TEST_CASE("of several files of labelled text the last tenth of each is evaluated
   CHECK(find_dataset(datasets(), "labelled-text").note(options) ==
         "evaluated is the last tenth of each of 2 files, " + (folder / "train1.tsv").string() +
             ", ..., which is not trained on");
+}
+
+TEST_CASE("a labelled text's place is its line's, also behind empty lines and other files") {
+  const TemporaryFolder folder;
+  const std::string eight = "x\ta\nx\ta\nx\ta\nx\ta\n\nx\ta\nx\ta\nx\ta\nx\ta\n";  // with an empty line
+  put(folder / "d/train1.tsv", eight + "\nx\ta\n\nx\tb\n\n");  // 14 lines, of which the last tenth is line 12
+  put(folder / "d/train2.tsv", "\nx\tb\nx\tb\n");
+  const DatasetPtr train = open_dataset(labelled(folder / "d"), Split::train);
+  const DatasetPtr test = open_dataset(labelled(folder / "d"), Split::test);
+  REQUIRE(train->size() == 10);
+  CHECK(train->place_of(3) == 3);
+  CHECK(train->place_of(4) == 5);
+  CHECK(train->place_of(8) == 10);
+  CHECK(train->place_of(9) == 15);
+  CHECK(train->warning() == "4 of 14 lines hold nothing and are left out");
+  REQUIRE(test->size() == 2);
+  CHECK(test->place_of(0) == 12);
+  CHECK(test->place_of(1) == 16);
+  CHECK(test->warning() == "1 of 3 lines hold nothing and are left out");
 }
 
 TEST_CASE("other labelled text has the numbers of the classes and characters that weights know") {
@@ -173,73 +189,6 @@ TEST_CASE("texts take the tokens of a tokenizer") {
   options.tokenizer = folder / "c.json";
   CHECK(complaint(options, folder / "a.tsv") ==
         "offset 6: U+006B is no character of the 4 that the vocabulary has");
-}
-
-TEST_CASE("lines of two files are a row of source and translation, parted by a boundary") {
-  const TemporaryFolder folder;
-  std::string source = "abc\nabcdef\n\nb\na\n", target = "c\nbbbb\nc\nccc\n\n";
-  for (int i = 0; i < 15; ++i) source += "d\n", target += "e\n";
-  write_file(folder / "a.src", source);
-  write_file(folder / "a.tgt", target);
-  const DatasetOptions options = parallel(folder / "a.src");
-  const DatasetPtr train = open_dataset(options, Split::train);
-  CHECK(train->spec().vocab_size == 7);  // a to f, and the boundary
-  CHECK(train->spec().num_classes == 7);
-  CHECK(train->spec().source_length == 4);
-  CHECK(train->spec().input_shape == Shape{8});
-  CHECK(train->spec().target_shape == Shape{4});
-  CHECK(parallel_text_class_names(options) == std::vector<std::string>{"a", "b", "c", "d", "e", "f", ""});
-  REQUIRE(train->size() == 16);  // of 18 lines two have an empty side
-  CHECK(token_sample(*train, 0) == TokenSample{{0, 1, 2, -1, 6, 2, -1, -1}, {2, 6, -100, -100}});
-  CHECK(token_sample(*train, 1) == TokenSample{{0, 1, 2, 3, 6, 1, 1, 1}, {1, 1, 1, 1}});
-  CHECK(token_sample(*train, 2) == TokenSample{{1, -1, -1, -1, 6, 2, 2, 2}, {2, 2, 2, 6}});
-  CHECK(train->length(0) == 6);
-  CHECK(train->length(2) == 8);
-  for (std::int64_t i = 0; i < 3; ++i)
-    CHECK(train->valid_targets(i, 0) == train->Dataset::valid_targets(i, 0));
-  CHECK(open_dataset(options, Split::test)->size() == 2);
-  DatasetOptions apart = parallel(folder / "b.txt");
-  fs::rename(folder / "a.src", folder / "b.txt");
-  CHECK(usage(apart) == "parallel-text: where are the translations of " + (folder / "b.txt").string() +
-                            "? give them by --target-file FILE");
-  apart.target_file = folder / "a.tgt";
-  CHECK(samples(apart, Split::train) == all_samples(*train));
-  DatasetOptions known = apart;
-  known.token_names = {"a", "b", "c", "d", "e"};
-  CHECK(complaint(known, folder / "b.txt") ==
-        "offset 9: U+0066 is no character of the 5 that the vocabulary has");
-  write_file(folder / "a.tgt", target + "e\n");
-  CHECK(complaint(apart, folder / "a.tgt") == "21 lines, but " + (folder / "b.txt").string() + " has 20");
-  apart.per_token = false;
-  write_file(folder / "a.tgt", target);
-  CHECK(usage(apart) ==
-        "parallel-text has a target for each token, which the model does not want: take transformer");
-}
-
-TEST_CASE("a folder has pairs of files for training and evaluation") {
-  const TemporaryFolder folder;
-  put(folder / "d/train.src", "a\nb\n");
-  put(folder / "d/train.tgt", "b\na\n");
-  put(folder / "d/val.src", "a\n");
-  put(folder / "d/val.tgt", "c\n");
-  CHECK(samples(parallel(folder / "d"), Split::train).size() == 2);
-  CHECK(samples(parallel(folder / "d"), Split::test) ==
-        std::vector<TokenSample>{{{0, -1, -1, -1, 3, 2, -1, -1}, {2, 3, -100, -100}}});
-  fs::remove(folder / "d/val.tgt");
-  CHECK(complaint(parallel(folder / "d"), folder / "d/val.tgt").starts_with("cannot open"));
-}
-
-TEST_CASE("a translation that is cut before its end is told of, as a source is") {
-  const TemporaryFolder folder;
-  const auto warning = [&](const std::string& source, const std::string& target) {
-    write_file(folder / "a.src", "a\n" + source + "\na\n");
-    write_file(folder / "a.tgt", "b\n" + target + "\nb\n");
-    return open_dataset(parallel(folder / "a.src"), Split::train)->warning();
-  };
-  CHECK(warning("aaaa", "bbb").empty());
-  CHECK(warning("a", "bbbb") == "texts longer than --seq-len 4 are cut: 1 of 2; the longest takes 5 tokens");
-  CHECK(warning("aaaaaa", "b") ==
-        "texts longer than --seq-len 4 are cut: 1 of 2; the longest takes 6 tokens");
 }
 
 TEST_CASE("folders of classes may have a split alone, and lack the other only where it is wanted") {

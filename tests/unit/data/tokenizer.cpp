@@ -158,6 +158,8 @@ TEST_CASE("GPT-2's vocab.json and merges.txt are the same tokenizer") {
   CHECK(parts->size() == whole->size());
   // The same vocabulary in other files is the same.
   CHECK(fingerprint_of(*parts) == fingerprint_of(*whole));
+  CHECK(parts->rules() == whole->rules());
+  CHECK(tokenizer_of(contents(TOKENIZER))->rules() != whole->rules());  // of Llama 3's expression
   const std::vector<std::string> letters{"a", "b"}, others{"b", "a"};
   CHECK(fingerprint_of(*make_character_tokenizer(letters)) !=
         fingerprint_of(*make_character_tokenizer(others)));
@@ -195,6 +197,10 @@ TEST_CASE("an added token may be one of the vocabulary; an empty one is none") {
   const TokenizerPtr merged = with(fmt::format(R"({{"id":{},"content":"the"}},)", known[0]));
   CHECK(merged->encode("the") == known);
   CHECK(merged->encode("other").size() > 1);  // cut before and behind "the"
+  const std::string other = R"({"id":1501,"content":"the"},)";
+  CHECK(refusal(R"("added_tokens":[)", R"("added_tokens":[)" + other) ==
+        fmt::format("added token 'the' has id 1501, but {} in the vocabulary; give it one of these in both",
+                    known[0]));
 }
 
 TEST_CASE("with ignore_merges a word that is a token is taken whole") {

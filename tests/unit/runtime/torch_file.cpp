@@ -54,6 +54,23 @@ TEST_CASE("a file of torch.save is known by what is in it, whatever its name") {
   CHECK(weights_in(folder.path()) == folder / "pytorch_model.bin");
 }
 
+TEST_CASE("shards of torch.save are read by their index") {
+  const tests::TemporaryFolder folder;
+  tests::write_file(folder / "pytorch_model-00001-of-00002.bin", tests::contents(STATE_DICT_FILE));
+  tests::write_file(folder / "pytorch_model-00002-of-00002.bin", tests::contents(TRAINING_CHECKPOINT_FILE));
+  std::string weight_map;
+  for (const char* name : {"module.fc.weight", "module.fc.bias", "module.odd", "module.empty"})
+    weight_map += "\"" + std::string(name) + R"(": "pytorch_model-00001-of-00002.bin", )";
+  for (const char* name : {"weight", "bias"})
+    weight_map += "\"" + std::string(name) + R"(": "pytorch_model-00002-of-00002.bin", )";
+  weight_map.resize(weight_map.size() - 2);
+  tests::write_file(folder / "pytorch_model.bin.index.json", R"({"weight_map": {)" + weight_map + "}}");
+  const WeightsFile file(folder.path());
+  CHECK(file.names().size() == 6);
+  CHECK(to_floats(*file.find("bias")) == std::vector<float>{3});
+  CHECK(to_floats(*file.find("module.odd")) == std::vector<float>{1, 3, 5, 7});
+}
+
 /// What reading `bytes` as a checkpoint says; "" when they are one.
 std::string refusal(const tests::TemporaryFolder& folder, const std::string& bytes) {
   tests::write_file(folder / "x.pt", bytes);

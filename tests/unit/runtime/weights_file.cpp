@@ -104,6 +104,37 @@ TEST_CASE("weights above the limit are written in shards with Hugging Face's nam
   CHECK(WeightsFile(folder.path()).tensors().size() == 4);
 }
 
+TEST_CASE("of several weights in a folder those are taken that transformers takes") {
+  const tests::TemporaryFolder folder;
+  save_weights(folder.path(), std::vector{tensor("a", 10), tensor("b", 20)}, 50);
+  CHECK(weights_in(folder.path()) == folder / shard_index_file);
+  const fs::path other = folder / "pytorch_model.bin";
+  tests::write_file(other, "");
+  CHECK(weights_in(folder.path()) == folder / shard_index_file);
+  // save_pretrained leaves the index of shards that it replaces by a file.
+  const float value = 0;
+  const SafetensorsFile::Tensor newer{"c", DType::f32, {1}, std::as_bytes(std::span(&value, 1))};
+  write_safetensors(folder / weights_file_name, std::span(&newer, 1), {});
+  CHECK(WeightsFile(folder.path()).names() == std::vector<std::string>{"c"});
+  fs::remove(folder / weights_file_name);
+  fs::remove(folder / shard_index_file);
+  tests::write_file(folder / "pytorch_model.bin.index.json", "");
+  CHECK(weights_in(folder.path()) == other);
+  fs::remove(other);
+  CHECK(weights_in(folder.path()) == folder / "pytorch_model.bin.index.json");
+}
+
+TEST_CASE("a tensor that has another name here is shown by that of its file") {
+  const tests::TemporaryFolder folder;
+  save_weights(folder.path(), std::vector{tensor("score", 10), tensor("fc", 20)}, 0);
+  WeightsFile file(folder.path());
+  for (int time = 0; time < 2; ++time) file.rename([](const std::string& name) { return "model." + name; });
+  REQUIRE(file.find("model.model.score") != nullptr);
+  CHECK(file.find("model.model.score")->shown_name() == "score");
+  CHECK_THAT(message_of<DataError>([&] { needed_words(file, "model.model.fc", DType::f32, {3}); }),
+             contains("tensor 'fc' is f32 20"));
+}
+
 TEST_CASE("of weights in a folder only those with a name that is ours make room for others") {
   const tests::TemporaryFolder folder;
   std::vector<std::string> others{"model-1-of-2.safetensors", "model-a0001-of-00002.safetensors",
@@ -135,7 +166,8 @@ TEST_CASE("weights are found in a file, a folder of shards, a run and a checkpoi
   const tests::TemporaryFolder folder;
   CHECK_THAT(message_of<DataError>([&] { find_saved_weights(folder / "nothing"); }),
              contains("no such file"));
-  CHECK_THAT(message_of<DataError>([&] { find_saved_weights(folder.path()); }), contains("holds no weights"));
+  CHECK_THAT(message_of<DataError>([&] { find_saved_weights(folder.path()); }),
+             contains("holds no weights") && contains("pytorch_model.bin.index.json"));
   save_weights(folder.path(), std::vector{tensor("a", 10), tensor("b", 20)}, 50);
   CHECK(find_saved_weights(folder.path()).weights == folder.path());
   CHECK_FALSE(find_saved_weights(folder.path()).config);
