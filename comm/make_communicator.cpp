@@ -14,6 +14,7 @@
 #include "comm/nccl/library.h"
 #include "comm/net/addresses.h"
 #include "comm/rendezvous/rendezvous.h"
+#include "comm/rendezvous/run_secret.h"
 #include "comm/shm/shm_communicator.h"
 #include "comm/solo_communicator.h"
 #include "comm/staged/staged_communicator.h"
@@ -76,9 +77,12 @@ std::unique_ptr<Communicator> make_communicator(const World& world, const CommOp
   if (!by_mpi && options.backend != "auto" && options.backend != "host") {
     throw UsageError(fmt::format("--backend {}: there are auto, nccl, host and mpi", options.backend));
   }
+  const bool joins = !by_mpi && spans_nodes(world, options.node);
+  // Where nobody asks for the secret its file is read, too: one that is not there is a slip.
+  if (!joins && !options.token_file.empty()) given_secret(options, process_environment());
   if (world.size == 1) return std::make_unique<SoloCommunicator>(world);
   if (by_mpi) return make_mpi_communicator(world, options);
-  if (spans_nodes(world, options.node)) return join_nodes(world, options);
+  if (joins) return join_nodes(world, options);
   return std::make_unique<ShmCommunicator>(world, options);
 }
 

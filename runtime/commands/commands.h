@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/base/error.h"
@@ -22,6 +23,12 @@ int models_command(const std::vector<std::string>& arguments);
 int datasets_command(const std::vector<std::string>& arguments);
 int tokenize_command(const std::vector<std::string>& arguments);  ///< `trainer datasets tokenize`
 
+/// How those with options of their own are called; `trainer --help` and their errors say it.
+constexpr std::string_view sampler_usage =
+    "trainer sampler --samples N [--ranks R] [--rank r] [--seed S] [--epoch E] [--no-shuffle] [--drop-last]";
+constexpr std::string_view tokenize_usage =
+    "trainer datasets tokenize --input FILE.txt|DIR --output FILE.bin|DIR [--tokenizer PATH|characters]";
+
 /// The program `trainer`.
 LOCKSTEP_API int trainer_main(int argc, const char* const* argv);
 
@@ -38,9 +45,15 @@ int run_reporting_errors(const std::function<int()>& command);
 /// --help or -h is among the words: `parse_options` knows neither, as each program has a help of its own.
 LOCKSTEP_API bool asks_for_help(const std::vector<std::string>& words);
 
+/// The same of --version, and its answer.
+bool asks_for_version(const std::vector<std::string>& words);
+void print_version();
+
 /// The whole of a person's own trainer: options from the command line, `make_task` gives model and data for
-/// them.
+/// them. Options of trainer's models and data (`options/option_readers`) are refused, but for those that
+/// `make_task` `reads`: {"data-dir", "samples"}.
 LOCKSTEP_API int train_main(int argc, const char* const* argv,
-                            const std::function<TrainingTask(const Options&)>& make_task);
+                            const std::function<TrainingTask(const Options&)>& make_task,
+                            const std::vector<std::string>& reads = {});
 
 }  // namespace lockstep::runtime

@@ -14,6 +14,7 @@
 #include "runtime/commands/commands.h"
 #include "runtime/commands/take_option.h"
 #include "runtime/machine/open_device.h"
+#include "runtime/options/option_readers.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -155,9 +156,10 @@ void print(const Report& report) {
     fmt::print("{}: {}, {}\n", device->is_cpu ? "cpu" : "gpu of this rank", device->name,
                device->instruction_set);
   }
-  fmt::print("cores: {} of {}, CPUs {}\n",
-             report.device.value ? plural(report.device.value->threads, "thread") : "no thread",
-             plural(usable_cores(report.world), "usable core"), affinity_list());
+  const std::string threads =
+      report.device.value ? plural(report.device.value->threads, "thread") + " of " : std::string();
+  fmt::print("cores: {}{}, CPUs {}\n", threads, plural(usable_cores(report.world), "usable core"),
+             affinity_list());
   const std::string advice = binding_advice(report.world);
   if (!advice.empty()) fmt::print("advice: {}\n", advice);
   print_gpus(report);
@@ -250,7 +252,7 @@ int devices_command(const std::vector<std::string>& given) {
   std::vector<std::string> arguments = given;
   const bool as_json = take_switch(arguments, "--json");
   const std::string required = take_requirement(arguments);
-  Options options = parse_options(arguments);
+  Options options = parse_options_for(devices_options(), arguments);
   if (!required.empty()) options.device = required;
   const Report report = examine_machine(options, !required.empty());
   if (as_json) {

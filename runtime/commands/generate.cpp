@@ -49,6 +49,11 @@ bool translates(const Options& options) {
   return options.dataset == "parallel-text";
 }
 
+/// Of each prompt: --samples, which otherwise counts synthetic data, as a run's config.ini may do.
+std::int64_t texts_of_each(const Options& options) {
+  return options.is_on_command_line("samples") ? options.samples : 1;
+}
+
 /// UsageError for what a search by beams would pass over.
 void require_fit_for_beams(const Options& options) {
   const GenerationOptions& generation = options.generation;
@@ -56,6 +61,8 @@ void require_fit_for_beams(const Options& options) {
   if (!translates(options)) {
     throw UsageError("--beam is for translations, of a model that was trained on --dataset parallel-text");
   }
+  if (texts_of_each(options) > 1)
+    throw UsageError("--samples with --beam: of each prompt the likeliest is searched; leave one out");
   if (generation.stop) {
     throw UsageError("--stop with --beam: a translation ends where the model ends it; leave one out");
   }
@@ -130,18 +137,29 @@ std::unique_ptr<TextWriter> writer_for(const Options& options, Decoder& decoder,
                                     .seed = options.seed}});
 }
 
-/// Prompts are dealt out to the ranks in turn, as many at a time as there are rows; rank 0 prints what all
-/// have written in the prompts' order.
+/// What is to be written: `of_each` texts of each prompt, one behind the other.
+struct Texts {
+  std::vector<Prompt> prompts;
+  std::int64_t of_each = 1;
+
+  std::int64_t size() const { return std::ssize(prompts) * of_each; }
+  const Prompt& prompt_of(std::int64_t number) const {
+    return prompts[static_cast<std::size_t>(number / of_each)];
+  }
+};
+
+/// Texts are dealt out to the ranks in turn, as many at a time as there are rows; rank 0 prints what all have
+/// written in their order.
 class Dealer {
  public:
-  Dealer(Session& session, TextWriter& writer, const std::vector<Prompt>& prompts)
-      : session_(session), writer_(writer), prompts_(prompts), rows_(writer.places()) {}
+  Dealer(Session& session, TextWriter& writer, const Texts& texts)
+      : session_(session), writer_(writer), texts_(texts), rows_(writer.places()) {}
 
   /// Collective. False when a rank was asked to stop.
   bool run(const StopRequest& stop_request) {
     Activity::Work work(session_.activity.get(), std::string("writing"), Activity::Needs::peers);
     const std::int64_t of_all = rows_ * session_.world.size;
-    for (std::int64_t first = 0; first < std::ssize(prompts_); first += of_all) {
+    for (std::int64_t first = 0; first < texts_.size(); first += of_all) {
       begin(first);
       do {
         for (int token = 0; token < tokens_of_a_turn && writer_.is_active(); ++token) {
@@ -163,8 +181,8 @@ class Dealer {
   void begin(std::int64_t first) {
     for (std::int64_t row = 0; row < rows_; ++row) {
       const std::int64_t number = number_of(first, row, session_.world.rank);
-      if (number >= std::ssize(prompts_)) return;
-      writer_.begin(row, number, prompts_[static_cast<std::size_t>(number)].tokens);
+      if (number >= texts_.size()) return;
+      writer_.begin(row, number, texts_.prompt_of(number).tokens);
     }
   }
 
@@ -179,9 +197,9 @@ class Dealer {
     std::string mine;
     for (std::int64_t row = 0; row < rows_; ++row) {
       const std::int64_t number = number_of(first, row, session_.world.rank);
-      if (number >= std::ssize(prompts_)) break;
+      if (number >= texts_.size()) break;
       const Generated& written = writer_.result(row);
-      mine += generated_line(prompts_[static_cast<std::size_t>(number)].text, written.text, written.tokens,
+      mine += generated_line(texts_.prompt_of(number).text, written.text, written.tokens,
                              name_of(written.reason)) +
               "\n";
     }
@@ -198,16 +216,15 @@ class Dealer {
 
   Session& session_;
   TextWriter& writer_;
-  const std::vector<Prompt>& prompts_;
+  const Texts& texts_;
   const std::int64_t rows_;
   bool any_active_ = false;
 };
 
-/// Texts at a time: as many as the prompts need, and --batch-size at most.
-std::int64_t places_for(const Options& options, const Session& session, std::size_t prompts) {
+/// Texts at a time: as many as there are, and --batch-size at most.
+std::int64_t places_for(const Options& options, const Session& session, const Texts& texts) {
   const std::int64_t ranks = session.world.size;
-  const std::int64_t needed = parts_of(static_cast<std::int64_t>(prompts), ranks);
-  return std::min(batch_size_per_rank(options, session.world.size), needed);
+  return std::min(batch_size_per_rank(options, session.world.size), parts_of(texts.size(), ranks));
 }
 
 }  // namespace
@@ -227,18 +244,20 @@ int write_on(const SavedWeights& saved, const Options& options) {
       prompt_file = session.communicator->all_gather(prompt_file).front();
     }
     stop_request.accept();
-    const std::vector<std::string> texts = prompts_of(options.generation, prompt_file);
-    require_equal(*session.communicator, "the prompts", fmt::format("{}\n", fmt::join(texts, "\n")));
+    const std::vector<std::string> typed = prompts_of(options.generation, prompt_file);
+    require_equal(*session.communicator, "the prompts",
+                  fmt::format("{} of each\n{}\n", texts_of_each(options), fmt::join(typed, "\n")));
     const WeightsFile weights = open_weights(saved, options.model);
     const data::TokenizerPtr tokenizer =
         judged_on_all_ranks(*session.communicator, [&] { return tokenizer_for(options, weights); });
     const TrainingTask task = task_for_prompts(options, weights, windows.spec, *tokenizer);
-    const std::vector<Prompt> prompts = encode_prompts(texts, *tokenizer, capacity, windows.limit);
+    const Texts texts{.prompts = encode_prompts(typed, *tokenizer, capacity, windows.limit),
+                      .of_each = texts_of_each(options)};
     Options of_plan = options;
     of_plan.amp = "off";  // weights are read once a token, in f32: narrow copies of them would cost more
     of_plan.freeze.clear();
     const GenerationOptions& generation = options.generation;
-    const std::int64_t rows = generation.beam * places_for(options, session, prompts.size());
+    const std::int64_t rows = generation.beam * places_for(options, session, texts);
     Decoder decoder(*session.device, *session.communicator, task.model, task.input,
                     {.rows = rows, .capacity = capacity, .branches = generation.beam > 1},
                     plan_constraints(of_plan));
@@ -246,7 +265,7 @@ int write_on(const SavedWeights& saved, const Options& options) {
     replica.load(weights);
     require_equal(*session.communicator, "the weights", replica.fingerprint());
     const std::unique_ptr<TextWriter> writer = writer_for(options, decoder, *tokenizer);
-    const bool done = Dealer(session, *writer, prompts).run(stop_request);
+    const bool done = Dealer(session, *writer, texts).run(stop_request);
     session.communicator->barrier();
     return done ? ExitCode::done : ExitCode::stopped;
   });

@@ -16,6 +16,7 @@
 #include "runtime/commands/generate.h"
 #include "runtime/commands/prediction_input.h"
 #include "runtime/commands/with_peers.h"
+#include "runtime/options/option_readers.h"
 #include "runtime/options/typed_options.h"
 #include "runtime/output/run_files.h"
 #include "runtime/output/standard_output.h"
@@ -23,6 +24,7 @@
 #include "runtime/run/inference.h"
 #include "runtime/run/kept_plans.h"
 #include "runtime/run/rank_agreement.h"
+#include "runtime/run/task_names.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -54,10 +56,27 @@ Request read_request(const std::vector<std::string>& arguments, std::string_view
     throw UsageError(fmt::format("{}: no config.ini tells the model of these weights; give --model NAME",
                                  request.saved.weights.string()));
   }
+  // A plugin's has the plugin in its config.ini.
+  const bool is_known = !options.plugins.empty() || model::find_entry(model::zoo(), options.model) != nullptr;
+  if (request.saved.config && !is_known && !options.is_typed("model")) {
+    throw UsageError(fmt::format("{}: model '{}' is of a program of one's own, whose runs have no trainer {}",
+                                 request.saved.config->string(), options.model, command));
+  }
   const bool tensors = request.told.data_given && options.data_dir.extension() == ".safetensors";
   if (tensors && command == "eval") options.dataset = "tensors";
   request.inputs.assign(request.told.operands.begin() + 1, request.told.operands.end());
   return request;
+}
+
+/// UsageError for options that stand on the command line for nothing. A config file may be meant for other
+/// commands, too.
+void require_read(const OptionReader& command, const Request& request) {
+  require_read_by_command(command, request.options());
+  if (&command == &prompt_options()) return;
+  Options judged = request.options();
+  judged.typed = judged.on_command_line;
+  if (samples_are_tensors(request.told, request.inputs)) judged.dataset = "tensors";
+  require_read_by_dataset(judged);
 }
 
 /// What a rank has opened.
@@ -163,7 +182,7 @@ int eval_command(const std::vector<std::string>& arguments) {
                     "--dataset and --data-dir",
                     request.inputs.front()));
   }
-  require_none_of_predict(request.options());
+  require_read(eval_options(), request);
   const auto open = [&](Session& session, const WeightsFile& weights) {
     TestSet set = open_test_set(request.options(), weights, session.activity.get());
     return PredictionInput{.samples = std::move(set.samples), .names = {}};
@@ -182,9 +201,10 @@ int predict_command(const std::vector<std::string>& arguments) {
   const Request request = read_request(arguments, "predict");
   if (request.options().generation.asked_for()) {
     require_prompts_alone(request);
+    require_read(prompt_options(), request);
     return write_on(request.saved, request.options());
   }
-  require_none_of_generation(request.options());
+  require_read(predict_options(), request);
   require_another_file(request.options().output, request);
   const auto open = [&](Session& session, const WeightsFile& weights) {
     try_output(request.options().output, session);

@@ -2,6 +2,7 @@
 
 #include "model/model.h"
 #include "runtime/commands/commands.h"
+#include "runtime/options/option_readers.h"
 #include "runtime/plan/print.h"
 #include "runtime/plugin/entries.h"
 #include "runtime/plugin/load_plugins.h"
@@ -30,7 +31,7 @@ void print_model(const Registry& registry, const model::ZooEntry& entry, const s
 }  // namespace
 
 int models_command(const std::vector<std::string>& arguments) {
-  const Options options = parse_options(arguments);
+  const Options options = parse_options_for(list_options(), arguments);
   const Plugins plugins = load_plugins(options.plugins);
   std::string plugin_options;
   for (const auto& file : options.plugins) plugin_options += " --plugin " + file.string();

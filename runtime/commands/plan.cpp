@@ -7,6 +7,7 @@
 #include "runtime/commands/plan_for_gpu.h"
 #include "runtime/commands/scaling.h"
 #include "runtime/machine/open_device.h"
+#include "runtime/options/option_readers.h"
 #include "runtime/options/typed_options.h"
 #include "runtime/plan/print.h"
 #include "runtime/run/device_data.h"
@@ -18,9 +19,8 @@ int plan_command(const std::vector<std::string>& given) {
   std::vector<std::string> arguments = given;
   const ScalingRequest scaling = take_scaling_request(arguments);
   // What a GPU would give is asked of a model, whatever data are here: samples as it wants them.
-  Options options = parse_options(arguments, scaling.gpu.empty() ? "" : "synthetic");
+  Options options = parse_options_for(training_options(), arguments, scaling.gpu.empty() ? "" : "synthetic");
   require_read_by_optimizer(options);
-  require_none_of_predict(options);
   take_pretrained_config(options, options.init_from, ModelUse::training);
   if (!scaling.gpu.empty()) return print_plan_for_gpu(options, scaling), 0;
   if (scaling.ranks > 0) return print_scaling(options, scaling), 0;

@@ -41,9 +41,7 @@ po::variables_map given_words(const std::vector<std::string>& arguments) {
                                                ? value->required()
                                                : value->default_value(number.otherwise));
   }
-  return parse_own_options(arguments, description,
-                           "trainer sampler --samples N --ranks R --rank r --seed s --epoch e [--no-shuffle] "
-                           "[--drop-last]");
+  return parse_own_options(arguments, description, sampler_usage);
 }
 
 SamplerRequest parse(const std::vector<std::string>& arguments) {

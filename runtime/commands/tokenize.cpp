@@ -14,10 +14,7 @@ data::TokenizeRequest parse(const std::vector<std::string>& arguments) {
   description.add_options()("input", po::value<std::string>()->required());
   description.add_options()("output", po::value<std::string>()->required());
   description.add_options()("tokenizer", po::value<std::string>()->default_value("characters"));
-  const po::variables_map given =
-      parse_own_options(arguments, description,
-                        "trainer datasets tokenize --input FILE.txt|DIR --output FILE.bin|DIR [--tokenizer "
-                        "PATH|characters]");
+  const po::variables_map given = parse_own_options(arguments, description, tokenize_usage);
   const auto text = [&](const char* name) { return given[name].as<std::string>(); };
   return {.input = text("input"),
           .output = text("output"),

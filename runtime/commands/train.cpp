@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include "runtime/checkpoint/saved_weights.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/with_peers.h"
+#include "runtime/options/option_readers.h"
 #include "runtime/options/typed_options.h"
 #include "runtime/plugin/named_errors.h"
 #include "runtime/run/kept_plans.h"
@@ -26,7 +26,7 @@ using OpenTask = std::function<TrainingTask(Activity* activity)>;
 using MakeTask = std::function<TrainingTask(const Options&)>;
 
 /// Of a person's own program, whose errors are not Lockstep's.
-TrainingTask task_of_program(const MakeTask& make, const Options& options) {
+TrainingTask task_of_program(const MakeTask& make, const Options& options, const OptionReader& reader) {
   TrainingTask task = [&] {
     try {
       return make(options);
@@ -34,6 +34,8 @@ TrainingTask task_of_program(const MakeTask& make, const Options& options) {
       rethrow_as<UsageError>("this program's task");
     }
   }();
+  const bool names_dataset = reader.reads(*find_entry("dataset"));
+  if (task.dataset_name.empty() && !names_dataset) task.dataset_name = "own";
   take_label_smoothing(options, task.model);
   task.model.forward =
       with_named_errors(std::move(task.model.forward), fmt::format("model '{}'", task.model.name));
@@ -45,9 +47,6 @@ TrainingTask task_of_program(const MakeTask& make, const Options& options) {
 TrainingTask opened(const OpenTask& open, const Options& options, Session& session) {
   return judged_on_all_ranks(*session.communicator, [&] {
     TrainingTask task = open(session.activity.get());
-    if (task.plugins.size() < options.plugins.size()) {
-      throw UsageError("--plugin is for trainer: this program has its own model and data");
-    }
     require_fitting(task, options);
     return task;
   });
@@ -55,12 +54,9 @@ TrainingTask opened(const OpenTask& open, const Options& options, Session& sessi
 
 /// What users typed is judged first, without peers; data are opened in their company, so that these see who
 /// takes long, and why.
-int train(const std::vector<std::string>& arguments, const std::function<OpenTask(const Options&)>& prepare) {
+int train(const Options& options, const std::function<OpenTask(const Options&)>& prepare) {
   mask_writes_of_others();
-  Options options = parse_options(arguments);
   require_read_by_optimizer(options);
-  require_none_of_predict(options);
-  take_pretrained_config(options, first_weights(options), ModelUse::training);
   StopRequest stop_request;
   const OpenTask open = prepare(options);
   Session session = open_session(options);
@@ -81,23 +77,27 @@ int train(const std::vector<std::string>& arguments, const std::function<OpenTas
 }  // namespace
 
 int train_command(const std::vector<std::string>& arguments) {
-  return train(arguments, prepare_task);
+  Options options = parse_options_for(training_options(), arguments);
+  take_pretrained_config(options, first_weights(options), ModelUse::training);
+  return train(options, prepare_task);
 }
 
-bool asks_for_help(const std::vector<std::string>& words) {
-  return std::ranges::any_of(words, [](const std::string& word) { return word == "--help" || word == "-h"; });
-}
-
-int train_main(int argc, const char* const* argv, const MakeTask& make) {
-  const auto prepare = [&make](const Options& options) {
-    return [&make, options](Activity*) { return task_of_program(make, options); };
-  };
+int train_main(int argc, const char* const* argv, const MakeTask& make,
+               const std::vector<std::string>& reads) {
   const std::vector<std::string> words(argv + 1, argv + argc);
+  const OptionReader reader = options_of_program(reads);
   if (asks_for_help(words)) {
-    fmt::print("usage: {} [options]\n{}", argv[0], options_help());
+    fmt::print(
+        "usage: {} [options]\n       {} --version\n{}\nAll of these may stand in a file: --config FILE "
+        "(ini).\n",
+        argv[0], argv[0], options_help(&reader));
     return 0;
   }
-  return run_reporting_errors([&] { return train(words, prepare); });
+  if (asks_for_version(words)) return print_version(), 0;
+  const auto prepare = [&](const Options& options) {
+    return [&make, &reader, options](Activity*) { return task_of_program(make, options, reader); };
+  };
+  return run_reporting_errors([&] { return train(parse_options_for(reader, words), prepare); });
 }
 
 }  // namespace lockstep::runtime

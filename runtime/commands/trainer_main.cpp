@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <map>
 #include <system_error>
 
@@ -6,7 +5,6 @@
 
 #include "kernels/base/error.h"
 #include "kernels/base/typed_words.h"
-#include "kernels/base/version.h"
 #include "runtime/commands/commands.h"
 #include "runtime/commands/scaling.h"
 #include "runtime/options/words.h"
@@ -29,11 +27,9 @@ void print_help() {
       "       trainer eval WEIGHTS [options]\n"
       "       trainer predict WEIGHTS [PICTURE|FOLDER ...] [options]\n"
       "       trainer plan|devices|models|datasets [options]\n"
-      "       trainer sampler --samples N [--ranks R] [--rank r] [--seed S] [--epoch E] [--no-shuffle] "
-      "[--drop-last]\n"
+      "       {}\n"
       "       trainer devices [--json] [--require cuda[:N]]   (ends with 4 where that GPU cannot be used)\n"
-      "       trainer datasets tokenize --input FILE.txt|DIR --output FILE.bin|DIR [--tokenizer "
-      "PATH|characters]\n"
+      "       {}\n"
       "       trainer --version\n"
       "\nWEIGHTS: a run, a checkpoint, or a file; with a run come its model and data.\n"
       "\nTrains a network data-parallel: one process per rank, started by launch, torchrun, mpirun or srun.\n"
@@ -41,7 +37,7 @@ void print_help() {
       "is.\n"
       "{}\nExit codes: 0 done, 2 wrong use, 3 bad data, 4 device or environment, 5 a peer was lost,\n"
       "6 a number is not finite, 75 stopped, a checkpoint saved (see README.md).\n",
-      options_help(), scaling_help());
+      sampler_usage, tokenize_usage, options_help(), scaling_help());
 }
 
 int run(std::vector<std::string> words) {
@@ -49,8 +45,8 @@ int run(std::vector<std::string> words) {
     print_help();
     return flush_results(), 0;
   }
-  if (std::ranges::find(words, "--version") != words.end()) {
-    fmt::print("lockstep {} ({})\n", version(), commit());
+  if (asks_for_version(words)) {
+    print_version();
     return flush_results(), 0;
   }
   std::string name = "train";

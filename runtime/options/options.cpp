@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/error.h"
+#include "runtime/options/option_readers.h"
 #include "runtime/options/settings.h"
 #include "runtime/options/table.h"
 #include "runtime/options/typed_options.h"
@@ -37,14 +38,16 @@ void apply_settings(Options& options, const TypedSettings& settings) {
   }
 }
 
-/// Our names for the words of the field. A plugin may bring what is only a hint's word here.
+/// Our names for the words of the field. A plugin, or a program whose run this is, may have what is only a
+/// hint's word here.
 void name_model_and_dataset(Options& options) {
   const auto name = [&](std::string& typed, const char* option, std::span<const FieldWord> words,
                         std::span<const std::string> names) {
     try {
       typed = our_name(typed, words, names);
     } catch (const UsageError& hint) {
-      if (options.plugins.empty()) throw UsageError(fmt::format("--{}: {}", option, hint.what()));
+      if (options.plugins.empty() && options.is_typed(option))
+        throw UsageError(fmt::format("--{}: {}", option, hint.what()));
     }
   };
   name(options.model, "model", model_words(), model::model_names(model::zoo()));
@@ -147,7 +150,8 @@ Options resolve(const TypedSettings& base, const TypedSettings& typed) {
   apply_settings(options, base);
   apply_settings(options, typed);
   for (const TypedSetting& setting : typed) {
-    if (!setting.of_a_run) options.typed.push_back(setting.name);
+    if (setting.place != Place::file_of_a_run) options.typed.push_back(setting.name);
+    if (setting.place == Place::command_line) options.on_command_line.push_back(setting.name);
   }
   require_fit_for_config_file(options);
   require_one_batch_size(options);
@@ -165,20 +169,34 @@ bool Options::is_typed(std::string_view option) const {
   return std::ranges::find(typed, option) != typed.end();
 }
 
-Options parse_options(const std::vector<std::string>& arguments, const std::string& dataset) {
-  const CommandLine line = read_command_line(arguments);
-  if (!line.operands.empty()) {
-    throw UsageError(fmt::format("'{}' belongs to no option; options begin with --, see trainer --help",
-                                 line.operands.front()));
-  }
-  TypedSettings base;
-  if (!dataset.empty()) base.push_back({.name = "dataset", .text = dataset});
-  Options options = resolve(base, with_files_read(line.settings));
-  require_same_scale(options);
-  return options;
+bool Options::is_on_command_line(std::string_view option) const {
+  return std::ranges::find(on_command_line, option) != on_command_line.end();
 }
 
 namespace {
+
+/// `command`: what files say for others is set aside; null: nothing is.
+Options parse(const std::vector<std::string>& arguments, const std::string& dataset,
+              const OptionReader* command) {
+  const CommandLine line = read_command_line(arguments);
+  if (!line.operands.empty()) {
+    throw UsageError(fmt::format(
+        "'{}' belongs to no option: options begin with --, and a command comes first; see trainer --help",
+        line.operands.front()));
+  }
+  TypedSettings base;
+  if (!dataset.empty()) base.push_back({.name = "dataset", .text = dataset});
+  TypedSettings settings = with_files_read(line.settings);
+  std::erase_if(settings, [command](const TypedSetting& setting) {
+    const OptionEntry* const entry = find_entry(setting.name);
+    const bool is_of_file = setting.place != Place::command_line;
+    return command != nullptr && is_of_file && entry != nullptr && !command->reads(*entry);
+  });
+  Options options = resolve(base, settings);
+  if (command != nullptr) require_read_by_command(*command, options);
+  require_same_scale(options);
+  return options;
+}
 
 /// A run's data that are not where they were may have moved with it.
 bool is_same_data(const std::filesystem::path& of_run, const std::filesystem::path& given) {
@@ -188,6 +206,15 @@ bool is_same_data(const std::filesystem::path& of_run, const std::filesystem::pa
 }
 
 }  // namespace
+
+Options parse_options(const std::vector<std::string>& arguments) {
+  return parse(arguments, {}, nullptr);
+}
+
+Options parse_options_for(const OptionReader& command, const std::vector<std::string>& arguments,
+                          const std::string& dataset) {
+  return parse(arguments, dataset, &command);
+}
 
 CommandOptions parse_options_of_run(
     const std::vector<std::string>& arguments,
@@ -227,11 +254,12 @@ std::string to_ini(const Options& options) {
   return ini;
 }
 
-std::string options_help() {
+std::string options_help(const OptionReader* reader) {
   const Options defaults;
   std::string help;
   std::string group;
   for (const OptionEntry& entry : option_table()) {
+    if (reader != nullptr && !reader->reads(entry)) continue;
     if (entry.group != group) help += fmt::format("\n{}:\n", entry.group);
     group = entry.group;
     const std::string left = "--" + entry.name + (entry.is_switch() ? "" : " " + entry.value_name);

@@ -129,14 +129,22 @@ struct Options {
   std::filesystem::path dump_gradients;
 
   std::vector<std::string> typed;  ///< options that a user named, there or in a file that no run wrote
+  std::vector<std::string> on_command_line;  ///< those of them that are no file's
   bool is_typed(std::string_view option) const;
+  bool is_on_command_line(std::string_view option) const;
 };
 
 /// Parses `arguments` (without program and command) and, if named there, `--config FILE`; the command line
 /// wins.
-/// '-' and '_' are the same in every option. UsageError is one line with the nearest valid name. `dataset`:
-/// which is meant where none is given; empty: the usual one.
-Options parse_options(const std::vector<std::string>& arguments, const std::string& dataset = {});
+/// '-' and '_' are the same in every option. UsageError is one line with the nearest valid name.
+Options parse_options(const std::vector<std::string>& arguments);
+
+struct OptionReader;
+
+/// The same for a command (`option_readers.h`): what the command line has and it does not read is refused,
+/// what a file has is left aside. `dataset`: which is meant where none is given; empty: the usual one.
+Options parse_options_for(const OptionReader& command, const std::vector<std::string>& arguments,
+                          const std::string& dataset = {});
 
 /// What a command that takes operands (`trainer eval RUN`) was told.
 struct CommandOptions {
@@ -155,8 +163,8 @@ CommandOptions parse_options_of_run(
 /// What `parse_options` understood, as the ini file that gives it back: RUN/config.ini.
 std::string to_ini(const Options& options);
 
-/// The table of options with their groups and defaults, for --help.
-std::string options_help();
+/// The table of options with their groups and defaults, for --help. `reader`: those alone that it reads.
+std::string options_help(const OptionReader* reader = nullptr);
 
 /// Samples per rank and micro-batch: --batch-size, or --global-batch over the micro-batches of all ranks.
 /// UsageError when that does not divide.

@@ -117,6 +117,22 @@ std::string with_hashes(std::string kept) {
   return kept;
 }
 
+/// UsageError for a line that is no setting, comment or title, with what to write.
+void require_values(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    const std::string setting = trimmed(std::string_view(line).substr(0, line.find('#')));
+    if (setting.empty() || setting.starts_with('[') || setting.find('=') != setting.npos) continue;
+    const std::string name = setting.substr(0, setting.find_first_of(" \t"));
+    const auto syntax = find_syntax(with_dashes(name));
+    const std::string otherwise = syntax && syntax->alone ? *syntax->alone : "VALUE";
+    const std::string value = trimmed(std::string_view(setting).substr(name.size()));
+    throw UsageError(with_hashes(fmt::format("line {}: '{}' has no '=': write {} = {}", number, setting, name,
+                                             value.empty() ? otherwise : value)));
+  }
+}
+
 /// A user's own file may have titles, too, but not most of them.
 bool is_written_by_a_run(std::string_view text) {
   std::set<std::string> titles;
@@ -178,13 +194,15 @@ TypedSettings read_config_file(const std::string& path) {
     const MappedFile mapped(path);
     std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
     text.remove_prefix(data::byte_order_mark_length(text));
-    const bool of_a_run = is_written_by_a_run(text);
-    std::istringstream file(with_kept_hashes(text));
+    const Place place = is_written_by_a_run(text) ? Place::file_of_a_run : Place::file;
+    const std::string kept = with_kept_hashes(text);
+    require_values(kept);
+    std::istringstream file(kept);
     TypedSettings settings;
     for (const auto& option : po::parse_config_file(file, po::options_description(), true).options) {
       const Syntax known = resolve("--" + with_hashes(option.string_key));
       if (known.name == "config") throw UsageError("a file names no other: leave config out");
-      settings.push_back({known.name, with_hashes(option.value.front()), of_a_run});
+      settings.push_back({known.name, with_hashes(option.value.front()), place});
     }
     return settings;
   } catch (const DataError& error) {
@@ -210,7 +228,7 @@ TypedSettings with_files_read(const TypedSettings& typed) {
     // Written for the files' data set: nobody has typed these for the other one.
     for (TypedSetting& setting : settings) {
       const OptionEntry* const entry = find_entry(setting.name);
-      if (entry != nullptr && entry->group == "data") setting.of_a_run = true;
+      if (entry != nullptr && entry->group == "data") setting.place = Place::file_of_a_run;
     }
   }
   const std::vector<std::string_view> set_aside = names_set_aside(settings, others);

@@ -5,11 +5,14 @@
 
 namespace lockstep::runtime {
 
+/// Where an option is named. The config.ini of a run names every option: no user chose it there.
+enum class Place { command_line, file, file_of_a_run };
+
 /// An option as typed: our name of it (`words.h`) and its text.
 struct TypedSetting {
   std::string name;
   std::string text;
-  bool of_a_run = false;  ///< from the config.ini of a run, which names every option: no user chose it
+  Place place = Place::command_line;
 };
 /// In order.
 using TypedSettings = std::vector<TypedSetting>;

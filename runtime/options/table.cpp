@@ -55,7 +55,8 @@ std::vector<OptionEntry> model_and_data() {
               "first fetch what is missing of fashion-mnist, mnist or cifar10, into --data-dir if given",
               nothing},
              &O::download),
-      integer({"data", "samples", "N", "synthetic: how many", numbers}, &O::samples, sample_counts),
+      integer({"data", "samples", "N", "synthetic: how many; predict --prompt: texts of each (1)", numbers},
+              &O::samples, sample_counts),
       image_shape(
           {"data", "image-shape", "CxHxW", "synthetic: shape of a sample (what the model wants)", numbers}),
       integer({"data", "num-classes", "N",
@@ -280,21 +281,6 @@ const std::vector<OptionEntry>& option_table() {
 const OptionEntry* find_entry(const std::string& name) {
   const auto found = std::ranges::find(option_table(), name, &OptionEntry::name);
   return found == option_table().end() ? nullptr : &*found;
-}
-
-const FutureOption* find_future(const std::string& name) {
-  const auto found = std::ranges::find(future_options(), name, &FutureOption::name);
-  return found == future_options().end() ? nullptr : &*found;
-}
-
-const std::vector<FutureOption>& future_options() {
-  static const std::vector<FutureOption> options{
-      {"loss-average", "global"},
-      {"deterministic", "true", true},
-      {"shards", ""},
-      {"trace", ""},
-  };
-  return options;
 }
 
 }  // namespace lockstep::runtime

@@ -9,6 +9,7 @@
 
 #include "data/pictures/transforms.h"
 #include "kernels/base/error.h"
+#include "runtime/options/option_readers.h"
 #include "runtime/options/settings.h"
 #include "runtime/options/table.h"
 #include "runtime/options/values.h"
@@ -51,25 +52,20 @@ const std::vector<Readers>& readers() {
   return rows;
 }
 
+bool asks_for_nothing(const OptionEntry& option, const Options& options) {
+  const std::string shown = option.show(options);
+  return option.is_switch() && (shown.empty() || !parse_switch(shown));
+}
+
 void require_read_by(const std::string& chooser, const Options& options) {
   const std::string chosen = find_entry(chooser)->show(options);
   for (const Readers& row : readers()) {
     if (row.chosen_by != chooser || !options.is_typed(row.option)) continue;
     if (std::ranges::find(row.names, chosen) != row.names.end()) continue;
-    const OptionEntry* const entry = find_entry(row.option);
-    const bool asks_for_nothing = entry->is_switch() && !parse_switch(entry->show(options));
-    if (asks_for_nothing) continue;
+    if (asks_for_nothing(*find_entry(row.option), options)) continue;
     throw UsageError(fmt::format("--{} is not read by --{} {}: leave it out, or give --{} {}", row.option,
                                  chooser, chosen, chooser, fmt::join(row.names, " or ")));
   }
-}
-
-const OptionEntry* find_typed_of_generation(const Options& options) {
-  const auto is_typed = [&](const OptionEntry& entry) {
-    return entry.group == "generation" && options.is_typed(entry.name);
-  };
-  const auto entry = std::ranges::find_if(option_table(), is_typed);
-  return entry == option_table().end() ? nullptr : &*entry;
 }
 
 bool is_built_in(const std::string& dataset) {
@@ -103,19 +99,13 @@ void require_read_by_dataset(const Options& options) {
   if (is_built_in(options.dataset)) require_read_by("dataset", options);
 }
 
-void require_none_of_predict(const Options& options) {
-  const OptionEntry* const typed =
-      options.is_typed("output") ? find_entry("output") : find_typed_of_generation(options);
-  if (typed == nullptr) return;
-  throw UsageError(fmt::format("--{} is read by trainer predict alone: leave it out", typed->name));
-}
-
-void require_none_of_generation(const Options& options) {
-  const OptionEntry* const typed = find_typed_of_generation(options);
-  if (typed == nullptr) return;
-  throw UsageError(
-      fmt::format("--{} is read where texts go on: give --prompt TEXT or --prompt-file FILE, or leave it out",
-                  typed->name));
+void require_read_by_command(const OptionReader& command, const Options& options) {
+  for (const std::string& typed : options.on_command_line) {
+    const OptionEntry* const entry = find_entry(typed);
+    if (entry == nullptr || command.reads(*entry) || asks_for_nothing(*entry, options)) continue;
+    throw UsageError(fmt::format("--{} is not read by {}{}: leave it out", typed, command.name,
+                                 command.why.empty() ? others_that_read(*entry) : command.why));
+  }
 }
 
 void require_fit_for_config_file(const Options& options) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/options/option_readers.h"
 #include "runtime/options/options.h"
 
 /// What a user named, and the run would pass over without a word, or its config.ini could not give back.
@@ -12,11 +13,8 @@ void require_read_by_optimizer(const Options& options);
 /// The same of the data set. A plugin's may read all of them.
 void require_read_by_dataset(const Options& options);
 
-/// Options of `trainer predict`, which no other command reads.
-void require_none_of_predict(const Options& options);
-
-/// How texts go on, where none does.
-void require_none_of_generation(const Options& options);
+/// The same of a command. A config file may be meant for others, too: it counts on the command line alone.
+void require_read_by_command(const OptionReader& command, const Options& options);
 
 /// A value of several lines, or with blanks at its ends. Prompts, which no config.ini has, may be any text.
 void require_fit_for_config_file(const Options& options);

@@ -31,6 +31,8 @@ constexpr std::string_view no_best =
     "--ema 0.999 averages weights";
 constexpr std::string_view own_log =
     "every run writes log.jsonl in its folder, and no other log; leave it out";
+constexpr std::string_view of_devices = "`trainer devices` takes it, on the command line alone";
+constexpr std::string_view of_plan = "`trainer plan` takes it, on the command line alone";
 constexpr std::string_view augments =
     "say what is done to pictures, and normalise them as --eval-transform does: --transform "
     "pad-crop=4,flip,normalise=cifar10; `trainer datasets` shows the defaults";
@@ -220,6 +222,11 @@ constexpr std::array options{
     FieldWord{"-e", "", evaluates},
     FieldWord{"num-beams", "beam"},
     FieldWord{"do-sample", "", "done unless you say --temperature 0; leave it out"},
+    FieldWord{"json", "", of_devices},
+    FieldWord{"require", "", of_devices},
+    FieldWord{"ranks", "", "`trainer plan` and `sampler` take it, on the command line alone"},
+    FieldWord{"for", "", of_plan},
+    FieldWord{"link", "", of_plan},
     FieldWord{"dry-run", "", "`trainer plan` shows the step and its memory without running it"},
 };
 
@@ -231,44 +238,6 @@ constexpr std::array commands{
     FieldWord{"infer", "", "type `trainer predict RUN`"},
 };
 
-constexpr std::array datasets{
-    FieldWord{"FakeData", "synthetic"},
-    FieldWord{"random", "synthetic"},
-    FieldWord{"dummy", "synthetic"},
-    FieldWord{"CIFAR100", "",
-              "CIFAR100 is not in this version; its shape: synthetic with --image-shape 3x32x32"},
-    FieldWord{"TensorDataset", "tensors"},
-};
-
-constexpr std::array models{
-    FieldWord{"LinearRegression", "linear"},
-    FieldWord{"CNN", "", "there are two: convnet for images of 28x28 and more, simplecnn for tiny ones"},
-};
-
-constexpr std::array schedules{
-    FieldWord{"none", "constant"},
-    FieldWord{"StepLR", "step"},
-    FieldWord{"CosineAnnealingLR", "cosine"},
-    FieldWord{"LinearLR", "linear"},
-    FieldWord{"OneCycleLR", "", "OneCycleLR is PyTorch's; there are constant, step, cosine and linear"},
-};
-
-constexpr std::array devices{FieldWord{"gpu", "cuda"}};
-
-constexpr std::array backends{
-    FieldWord{"gloo", "", "gloo is PyTorch's; on CPUs ranks exchange by --backend host"},
-    FieldWord{"ucc", "", "ucc is PyTorch's; there are auto, nccl, host and mpi"},
-    FieldWord{"openmpi", "mpi"},
-};
-
-constexpr std::array model_arguments{
-    FieldWord{"in_features", "in"},         FieldWord{"input_dim", "in"},
-    FieldWord{"out_features", "out"},       FieldWord{"output_dim", "out"},
-    FieldWord{"hidden_size", "hidden"},     FieldWord{"hidden_dim", "hidden"},
-    FieldWord{"classes", "num_classes"},    FieldWord{"n_classes", "num_classes"},
-    FieldWord{"num_labels", "num_classes"},
-};
-
 }  // namespace
 
 std::span<const FieldWord> option_words() {
@@ -276,24 +245,6 @@ std::span<const FieldWord> option_words() {
 }
 std::span<const FieldWord> command_words() {
   return commands;
-}
-std::span<const FieldWord> dataset_words() {
-  return datasets;
-}
-std::span<const FieldWord> model_words() {
-  return models;
-}
-std::span<const FieldWord> schedule_words() {
-  return schedules;
-}
-std::span<const FieldWord> device_words() {
-  return devices;
-}
-std::span<const FieldWord> backend_words() {
-  return backends;
-}
-std::span<const FieldWord> model_argument_words() {
-  return model_arguments;
 }
 
 }  // namespace lockstep::runtime

@@ -20,6 +20,7 @@
 #include "runtime/run/practice_replica.h"
 #include "runtime/run/rank_agreement.h"
 #include "runtime/run/run_plans.h"
+#include "runtime/run/task_names.h"
 #include "runtime/step/cuda_graph_policy.h"
 
 namespace lockstep::runtime {
@@ -28,7 +29,7 @@ namespace {
 /// What the run that goes on has taken; none where none does.
 std::optional<std::int64_t> known_batch_size(const Options& options, const TrainingTask& task,
                                              const Session& session) {
-  const auto config = run_folder(options, task.model.name, session.world) / "config.ini";
+  const auto config = run_folder(recorded(options, task), task.model.name, session.world) / "config.ini";
   std::string known;
   const bool may_go_on = options.resume == "auto" || names_a_path(options.resume) ||
                          default_resume(comm::process_environment()) == "auto";

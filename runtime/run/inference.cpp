@@ -16,6 +16,7 @@
 #include "runtime/run/rank_agreement.h"
 #include "runtime/run/run_plans.h"
 #include "runtime/run/task_agreement.h"
+#include "runtime/run/task_names.h"
 #include "runtime/weights/parameter_io.h"
 
 namespace lockstep::runtime {

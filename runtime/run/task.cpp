@@ -14,6 +14,7 @@
 #include "runtime/plugin/entries.h"
 #include "runtime/plugin/load_plugins.h"
 #include "runtime/run/task_agreement.h"
+#include "runtime/run/task_names.h"
 #include "runtime/run/text_vocabulary.h"
 #include "runtime/weights/weights_file.h"
 
@@ -185,20 +186,6 @@ TrainingTask open_task(const Options& options, const NamedTask& named, Activity*
 
 }  // namespace
 
-KeptNames kept_names(const TrainingTask& task) {
-  KeptNames names{.classes = task.class_names,
-                  .tokens = task.token_names,
-                  .tokenizer = task.tokenizer_fingerprint,
-                  .tokenizer_rules = task.tokenizer_rules};
-  if (task.input.num_classes == 0) names.values = task.input.target_shape;
-  return names;
-}
-
-std::string source_of(const Options& options) {
-  if (options.data_dir.empty()) return options.dataset;
-  return fmt::format("{} ({})", options.dataset, options.data_dir.string());
-}
-
 void require_fitting(const TrainingTask& task, const Options& options) {
   if (task.train_set != nullptr) require_counts("training set", *task.train_set, 1);
   if (task.test_set != nullptr) require_counts("test set", *task.test_set, 0);
@@ -211,10 +198,24 @@ void require_fitting(const TrainingTask& task, const Options& options) {
   }
 }
 
+namespace {
+
+/// UsageError before files are looked for: an unknown data set, or one of pictures for a model of tokens, as
+/// it is meant where none was typed.
+void require_same_kind(const Options& options, const NamedTask& named) {
+  const data::DatasetEntry& dataset = named.entry();
+  const model::ZooEntry& entry = find_model(options, named.plugins);
+  if (model::find_entry(model::zoo(), entry.name) == nullptr) return;  // a plugin's may take both
+  if (wants_tokens(wants_of(named.plugins.registry, entry, options.model_args)))
+    require_no_pictures(options, dataset);
+}
+
+}  // namespace
+
 std::function<TrainingTask(Activity*)> prepare_task(const Options& options) {
   require_read_by_dataset(options);
   const auto named = std::make_shared<const NamedTask>(options);
-  named->entry();  // refuses a name that is unknown before the ranks meet
+  require_same_kind(options, *named);
   return [=](Activity* activity) { return open_task(options, *named, activity); };
 }
 
@@ -224,6 +225,7 @@ TrainingTask make_task(const Options& options) {
 
 TestSet open_test_set(const Options& options, const WeightsFile& weights, Activity* activity) {
   const NamedTask named(options);
+  require_same_kind(options, named);
   const data::DatasetEntry& entry = named.entry();
   data::DatasetOptions dataset = named.dataset;
   dataset.activity = activity;

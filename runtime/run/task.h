@@ -26,6 +26,7 @@ struct TrainingTask {
   model::InputSpec input;
   data::DatasetPtr train_set;
   data::DatasetPtr test_set;                  ///< may be null: nothing is evaluated
+  std::string dataset_name{};                 ///< of a program's own data, for records; trainer has --dataset
   std::vector<std::string> class_names{};     ///< by number, kept with the weights; may be empty
   std::vector<std::string> token_names{};     ///< the same of its tokens, where they are characters
   std::filesystem::path tokenizer{};          ///< of its text, else; config.ini keeps it; may be empty
@@ -40,12 +41,6 @@ struct TrainingTask {
   /// Of the samples, where they are pictures: data::SampleSpec::pictures.
   std::optional<kernels::PicturesToFloats> pictures{};
 };
-
-/// What is kept with its weights.
-KeptNames kept_names(const TrainingTask& task);
-
-/// Of the samples, for reports: "mnist (/data/mnist)".
-std::string source_of(const Options& options);
 
 /// UsageError when the samples have another dtype or size than the model's inputs and targets, when there are
 /// none to train on, or fewer than --eval-samples, and when their number or that of their classes is none.

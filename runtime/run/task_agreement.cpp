@@ -62,6 +62,19 @@ void require_known_kind(const Options& options, const model::InputSpec& wants, c
   }
 }
 
+void require_no_pictures(const Options& options, const data::DatasetEntry& dataset) {
+  if (!dataset.pictures) return;
+  const std::string kind = options.data_dir.extension().string();
+  const std::string_view sets = kind == ".txt"   ? "text"
+                                : kind == ".bin" ? "tokens"
+                                : kind == ".tsv" ? "labelled-text"
+                                : kind == ".safetensors"
+                                    ? "tensors"
+                                    : "text, tokens, labelled-text, tensors or synthetic";
+  throw UsageError(fmt::format("model {} takes tokens, data set {} has pictures: give --dataset {}",
+                               options.model, dataset.name, sets));
+}
+
 void require_agreement(const Options& options, const model::InputSpec& wants, const data::SampleSpec& spec) {
   const bool by_argument = options.model_args.contains("num_classes");
   if (by_argument && options.num_classes >= 0 && options.num_classes != wants.num_classes) {

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "data/dataset.h"
+#include "data/datasets.h"
 #include "model/model.h"
 #include "model/zoo/zoo.h"
 #include "runtime/options/options.h"
@@ -28,6 +29,10 @@ bool predicts_tokens(const Options& options, const model::InputSpec& wants);
 /// Options of tokens for a model of tokens, those of pictures for others, and documents side by side for one
 /// that keeps them apart.
 void require_known_kind(const Options& options, const model::InputSpec& wants, const model::ZooEntry& model);
+
+/// A built-in model of tokens on a built-in set of pictures, as it is meant where no --dataset is given:
+/// before anyone looks for its files. The file's name tells which data set was forgotten.
+void require_no_pictures(const Options& options, const data::DatasetEntry& dataset);
 
 /// Classes are counted by the data set where it has a list of them, else by --num-classes or the model's
 /// argument: whoever says a number must say the same.

@@ -9,6 +9,7 @@
 #include "kernels/base/host.h"
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/output/console.h"
+#include "runtime/run/task_names.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -44,7 +45,7 @@ Summary Trainer::run() {
                               .first_epoch = progress_.next_epoch,
                               .first_batch = steps_of_epoch * batching_.micro_batches,
                               .device = pins_memory(options_) ? session_.device.get() : nullptr,
-                              .source = source_of(options_)};
+                              .source = source_of(recorded(options_, task_))};
   if (options_.epochs > 0) loading.epochs = options_.epochs - progress_.next_epoch;
   if (evaluates_first()) evaluate_now(0);
   if (!progress_.stopped && progress_.step < batching_.total_steps) {
@@ -233,7 +234,7 @@ void Trainer::evaluate_now(std::size_t slot) {
        .pins_memory = pins_memory(options_),
        .timeout = Seconds(options_.timeout),
        .samples = options_.eval_samples,
-       .source = source_of(options_),
+       .source = source_of(recorded(options_, task_)),
        .activity = session_.activity.get(),
        .tell = [this](const std::string& line) { console_.print(line); }},
       stop_request_);

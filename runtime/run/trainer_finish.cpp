@@ -7,6 +7,7 @@
 #include "runtime/output/failure.h"
 #include "runtime/run/device_data.h"
 #include "runtime/run/rank_agreement.h"
+#include "runtime/run/task_names.h"
 #include "runtime/run/trainer.h"
 
 namespace lockstep::runtime {
@@ -25,7 +26,7 @@ Summary Trainer::finish() {
                   .threads = session_.device->threads(),
                   .backend = std::string(session_.communicator->backend()),
                   .model = task_.model.name,
-                  .dataset = options_.dataset,
+                  .dataset = recorded(options_, task_).dataset,
                   .data_device = options_.data_device,
                   .version = std::string(version()),
                   .amp = options_.amp,

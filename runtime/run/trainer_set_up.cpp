@@ -21,6 +21,7 @@
 #include "runtime/run/device_data.h"
 #include "runtime/run/rank_agreement.h"
 #include "runtime/run/run_plans.h"
+#include "runtime/run/task_names.h"
 #include "runtime/run/trainer.h"
 #include "runtime/weights/initial_weights.h"
 
@@ -132,7 +133,8 @@ void Trainer::find_checkpoint() {
   comm::Communicator& communicator = *session_.communicator;
   Activity* const activity = session_.activity.get();
   run_directory_ = agree_on_run_directory(
-      communicator, run_folder(options_, task_.model.name, session_.world), options_.resume, activity);
+      communicator, run_folder(recorded(options_, task_), task_.model.name, session_.world), options_.resume,
+      activity);
   if (run_directory_.is_new) new_folder_.emplace(run_directory_.run, activity);
   follow_restart(communicator, run_directory_, comm::process_environment(), activity);
   run_lock_ = lock_run(communicator, run_directory_, activity);
@@ -207,7 +209,7 @@ void Trainer::open_files() {
   // A run that goes on from a checkpoint of another RUN has logged nothing here.
   const LoggedPart logged = {.step = progress_.step, .evaluates = evaluates_first()};
   files_.emplace(run_directory_.run, run_directory_.resuming ? logged : LoggedPart{});
-  files_->write_config(to_ini(options_));
+  files_->write_config(to_ini(recorded(options_, task_)));
   write_pretrained_config(run_directory_.run, options_, replica().weight_shapes(), known_tokens(task_));
   console_.print(opening_line({.model = task_.model.name,
                                .parameters = plans_.full_batch().graph.parameter_elements(),

@@ -1,6 +1,7 @@
 // trainer predict --prompt: text behind prompts, the same on any number of ranks and threads.
 #include "kernels/base/safetensors.h"
 #include "tests/support/json_lines.h"
+#include "tests/support/refusal.h"
 
 namespace lockstep::tests {
 namespace {
@@ -22,17 +23,6 @@ std::filesystem::path trained(const TemporaryFolder& folder) {
                            "--batch-size=8", "--lr=3e-3", "--seed=5", "--eval-every=0"},
         folder / "run");
   return folder / "run";
-}
-
-struct Refusal {
-  int code;
-  std::string said;
-};
-
-Refusal refusal(const Words& words) {
-  Program program(Words{TRAINER_PROGRAM} + words);
-  const int code = program.wait_for_end();
-  return {code, program.output()};
 }
 
 TEST_CASE("predict writes on from prompts, the same on any number of ranks and threads") {
@@ -288,7 +278,8 @@ TEST_CASE("what no text can be written for is said in one line, with 2") {
   expect({"--prompt-file="}, "--prompt-file: '' is no file");
   expect({"none.png", "--prompt=t"}, "'none.png' beside --prompt or --prompt-file: leave one out");
   expect({"--prompt=t", "--output=x.safetensors"}, "--output beside --prompt or --prompt-file");
-  expect({"--temperature=0"}, "--temperature is read where texts go on: give --prompt TEXT");
+  expect({"--temperature=0"},
+         "--temperature is not read by trainer predict, only by trainer predict --prompt");
   write_file(folder / "empty.txt", "\n\n");
   expect({"--prompt-file=" + (folder / "empty.txt").string()}, "has no line with a prompt");
   expect({"--prompt-file=" + (folder / "none.txt").string()}, "none.txt: cannot open: No such file");

@@ -6,6 +6,7 @@
 
 #include "kernels/base/safetensors.h"
 #include "tests/support/json_lines.h"
+#include "tests/support/refusal.h"
 
 namespace lockstep::tests {
 namespace {
@@ -14,21 +15,6 @@ namespace {
 const Words training{"--model=simplecnn", "--dataset=synthetic", "--samples=130",  "--image-shape=3x12x12",
                      "--threads=1",       "--batch-size=16",     "--eval-every=1", "--epochs=2",
                      "--seed=3",          "--checkpoint-every=4"};
-
-struct Refusal {
-  int code;
-  std::string said;
-};
-
-Refusal refusal_of(const Words& command) {
-  Program program(command);
-  const int code = program.wait_for_end();
-  return {code, program.output()};
-}
-
-Refusal refusal(const Words& words) {
-  return refusal_of(Words{TRAINER_PROGRAM} + words);
-}
 
 TEST_CASE("eval gives the run's scores on any number of ranks, from RUN, a checkpoint and a file") {
   const TemporaryFolder folder;
@@ -211,11 +197,6 @@ TEST_CASE("what cannot be scored is said in one line, with the contract's exit c
   const TemporaryFolder folder;
   const auto run = folder / "run";
   train(1, training + Words{"--max-steps=2"}, run);
-  const auto expect = [](const Refusal& refused, int code, const std::string& said) {
-    INFO(refused.said);
-    CHECK(refused.code == code);
-    CHECK_THAT(refused.said, contains(said));
-  };
   expect(refusal({"eval"}), 2, "name a run, a checkpoint, or a file");
   expect(refusal({"eval", (run / "model.safetensors").string()}), 2, "give --model NAME");
   expect(refusal({"eval", (folder / "none").string()}), 3, "no such file or folder");

@@ -3,6 +3,7 @@
 
 #include "tests/cluster/sequences.h"
 #include "tests/support/largest_difference.h"
+#include "tests/support/refusal.h"
 
 namespace lockstep::tests {
 namespace {
@@ -42,17 +43,6 @@ struct Files : TemporaryFolder {
                  "--log-every=1", "--lr=3e-3"};
   }
 };
-
-struct Refusal {
-  int code;
-  std::string said;
-};
-
-Refusal refusal(const Words& words) {
-  Program program(Words{TRAINER_PROGRAM} + words);
-  const int code = program.wait_for_end();
-  return {code, program.output()};
-}
 
 std::vector<float> floats_of(const SafetensorsFile& file, const std::string& name) {
   const auto* const tensor = file.find(name);

@@ -6,6 +6,7 @@
 
 #include "kernels/base/philox.h"
 #include "tests/support/largest_difference.h"
+#include "tests/support/refusal.h"
 
 namespace lockstep::tests {
 namespace {
@@ -38,23 +39,6 @@ Sequences make_sequences() {
 std::vector<std::int64_t> tokens_as_classes(std::vector<std::int64_t> tokens) {
   std::ranges::replace(tokens, padding, ignored);
   return tokens;
-}
-
-struct Refusal {
-  int code;
-  std::string said;
-};
-
-Refusal refusal(const Words& words) {
-  Program program(Words{TRAINER_PROGRAM} + words);
-  const int code = program.wait_for_end();
-  return {code, program.output()};
-}
-
-void expect(const Refusal& refused, int code, const std::string& said) {
-  INFO(refused.said);
-  CHECK(refused.code == code);
-  CHECK_THAT(refused.said, contains(said));
 }
 
 }  // namespace

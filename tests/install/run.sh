@@ -88,6 +88,27 @@ fi
 # A network that learnt nothing has half of the points right, or 0.62 where classes differ in size.
 "$launch" --nproc_per_node=2 "$tree/program/program" --batch-size 64 --lr 0.01 --epochs 5 --run-dir "$tree/circle"
 learns "$tree/circle" 0.95
+
+# Its records have its own names, and it refuses what trainer's models and data read.
+grep -qE '"model": *"circle"' "$tree/circle/summary.json"
+grep -qE '"dataset": *"disc"' "$tree/circle/summary.json"
+grep -qx 'model = circle' "$tree/circle/config.ini"
+grep -qx 'dataset = disc' "$tree/circle/config.ini"
+program=$tree/program/program
+for option in --model=resnet50 --model-args=foo=1 --dataset=cifar10 --data-dir=d --download --samples=5 --plugin=a.so; do
+  refuses 2 "${option%%=*} is not read by this program, which has its own model and data" "$program" $option
+done
+"$program" --max-steps 1 --checkpoint-every 1 --eval-every 0 --run-dir "$tree/further"
+"$program" --config "$tree/further/config.ini" --resume auto --max-steps 2 --run-dir "$tree/further"
+refuses 2 "model 'circle' is of a program of one's own, whose runs have no trainer eval" "$trainer" eval "$tree/circle"
+shows "$("$trainer" --version)" "$program" --version
+shows '--config FILE' "$program" --help
+(cd "$tree" && "$program" --max-steps 1 --eval-every 0 && ls -d runs/circle-disc-*)
+# Without a build type both are optimised.
+for project in program plugin; do
+  cmake -S "$here/$project" -B "$tree/untyped_$project" -DCMAKE_PREFIX_PATH="$installed" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
+  grep -qF -- ' -O3 ' "$tree/untyped_$project/compile_commands.json"
+done
 if [[ $* == *-fsanitize=* ]]; then
   echo "not run by mpirun: a sanitizer's dlopen does not search where the program that calls it says"
 elif [[ -e $installed/lib/liblockstep_mpi.so ]]; then

@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
     return runtime::TrainingTask{.model = {.name = "circle", .forward = network},
                                  .input = {.shape = {2}, .num_classes = 2},
                                  .train_set = std::make_shared<Circle>(0),
-                                 .test_set = std::make_shared<Circle>(8192)};
+                                 .test_set = std::make_shared<Circle>(8192),
+                                 .dataset_name = "disc"};
   });
 }

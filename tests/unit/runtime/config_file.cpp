@@ -81,6 +81,23 @@ TEST_CASE("what is typed wins over what a config file says by another option") {
   CHECK(beside({"--dataset=mnist"}).data_dir == "/there");
 }
 
+TEST_CASE("a line of a config file without a value is refused by its number, with what to write") {
+  const tests::TemporaryFolder folder;
+  const auto file = folder.path() / "run.ini";
+  const auto said = [&](const std::string& text) {
+    tests::write_file(file, text);
+    return refusal({"--config", file.string()});
+  };
+  CHECK(said("# mine\nmodel = mlp\n\nno_shuffle  # all of them\n") ==
+        file.string() + ": line 4: 'no_shuffle' has no '=': write no_shuffle = true");
+  CHECK(said("lr 0.5\n") == file.string() + ": line 1: 'lr 0.5' has no '=': write lr = 0.5");
+  CHECK(said("lr") == file.string() + ": line 1: 'lr' has no '=': write lr = VALUE");
+  CHECK(said("model = mlp\r\n\r\n").empty());
+  CHECK(said("json = true\n") ==
+        file.string() + ": --json: `trainer devices` takes it, on the command line alone");
+  CHECK_THAT(said("ranks = 2\n"), tests::contains("on the command line alone"));
+}
+
 TEST_CASE("a # of a value comes back from a config file; behind a blank one begins a comment") {
   const tests::TemporaryFolder folder;
   const auto file = folder.path() / "run.ini";

@@ -290,11 +290,5 @@ TEST_CASE("--world's help lists every source") {
   }
 }
 
-TEST_CASE("options: a command may mean another data set where none is given") {
-  CHECK(parse_options({"--model", "mlp"}, "synthetic").dataset == "synthetic");
-  CHECK(parse_options({"--model", "mlp", "--dataset", "mnist"}, "synthetic").dataset == "mnist");
-  CHECK(parse_options({"--model", "mlp"}).dataset == "fashion-mnist");
-}
-
 }  // namespace
 }  // namespace lockstep::runtime

@@ -89,18 +89,74 @@ TEST_CASE("an option that the data set does not read is refused, unless a plugin
   CHECK(refusal({"--dataset=parallel-text", "--target-file=a.tgt", "--tokenizer=t"}).empty());
 }
 
-TEST_CASE("options of predict are refused elsewhere, those of texts where none goes on") {
-  const auto refused = [](auto* require, const Words& words) {
-    return tests::message_of<UsageError>([&] { require(parse_options(words)); });
-  };
-  CHECK(refused(require_none_of_predict, {"--max-new-tokens=9"}) ==
-        "--max-new-tokens is read by trainer predict alone: leave it out");
-  CHECK(refused(require_none_of_predict, {"--output=a.safetensors"}) ==
-        "--output is read by trainer predict alone: leave it out");
-  CHECK(refused(require_none_of_generation, {"--output=a.safetensors"}).empty());
-  CHECK(refused(require_none_of_generation, {"--top-k=3"}) ==
-        "--top-k is read where texts go on: give --prompt TEXT or --prompt-file FILE, or leave it out");
-  CHECK(refused(require_none_of_predict, {"--epochs=3"}).empty());
+std::string refusal_of(const OptionReader& command, const Words& words) {
+  return tests::message_of<UsageError>([&] { parse_options_for(command, words); });
+}
+
+TEST_CASE("a command refuses options that it does not read, with who does") {
+  CHECK(refusal_of(training_options(), {"--max-new-tokens=9"}) ==
+        "--max-new-tokens is not read by trainer train and plan, only by trainer predict --prompt: leave it "
+        "out");
+  CHECK(refusal_of(training_options(), {"--output=a.safetensors"}) ==
+        "--output is not read by trainer train and plan, only by trainer predict: leave it out");
+  CHECK(refusal_of(training_options(), {"--epochs=3", "--freeze=fc1.*"}).empty());
+  CHECK(refusal_of(eval_options(), {"--lr=3"}) ==
+        "--lr is not read by trainer eval, only by trainer train and plan: leave it out");
+  for (const char* option : {"--epochs=3", "--label-smoothing=0.1", "--transform=flip", "--init-from=a",
+                             "--checkpoint-every=3", "--output=a", "--top-k=3", "--no-shuffle"}) {
+    CAPTURE(option);
+    CHECK_FALSE(refusal_of(eval_options(), {option}).empty());
+  }
+  CHECK(refusal_of(eval_options(), {"--no-shuffle=false", "--eval-samples=3", "--threads=1", "--timeout=9",
+                                    "--token-file=a", "--amp", "--deterministic"})
+            .empty());
+  CHECK(refusal_of(predict_options(), {"--output=a.safetensors"}).empty());
+  CHECK(refusal_of(predict_options(), {"--top-k=3"}) ==
+        "--top-k is not read by trainer predict, only by trainer predict --prompt: leave it out");
+  CHECK(refusal_of(prompt_options(), {"--prompt=a", "--top-k=3", "--num-samples=3", "--seed=5"}).empty());
+  CHECK_FALSE(refusal_of(prompt_options(), {"--prompt=a", "--image-shape=3x3x3"}).empty());
+  CHECK_FALSE(refusal_of(list_options(), {"--model=mlp"}).empty());
+  CHECK_FALSE(refusal_of(devices_options(), {"--lr=3"}).empty());
+}
+
+TEST_CASE("a command may mean another data set where none is given") {
+  const OptionReader& plan = training_options();
+  CHECK(parse_options_for(plan, {"--model", "mlp"}, "synthetic").dataset == "synthetic");
+  CHECK(parse_options_for(plan, {"--model", "mlp", "--dataset", "mnist"}, "synthetic").dataset == "mnist");
+  CHECK(parse_options_for(plan, {"--model", "mlp"}).dataset == "fashion-mnist");
+}
+
+TEST_CASE("a program of one's own refuses what trainer's models and data read, unless it reads that itself") {
+  const OptionReader none = options_of_program({}), some = options_of_program({"data-dir", "samples"});
+  CHECK(refusal_of(none, {"--model=resnet50"}) ==
+        "--model is not read by this program, which has its own model and data: leave it out");
+  for (const char* option :
+       {"--plugin=a.so", "--model-args=a=1", "--dataset=cifar10", "--data-dir=d", "--download", "--samples=5",
+        "--image-shape=3x3x3", "--num-classes=7", "--vocab-size=7", "--seq-len=5", "--windows=each",
+        "--corrupt-samples=skip", "--output=a", "--prompt=a"}) {
+    CAPTURE(option);
+    CHECK_FALSE(refusal_of(none, {option}).empty());
+  }
+  CHECK(refusal_of(some, {"--data-dir=d", "--samples=5", "--lr=0.1", "--batch-size=8"}).empty());
+  CHECK_FALSE(refusal_of(some, {"--num-classes=5"}).empty());
+  CHECK_THAT(options_help(&none), !tests::contains("--data-dir "));
+  CHECK_THAT(options_help(&some), tests::contains("--data-dir "));
+  const tests::TemporaryFolder folder;
+  tests::write_file(folder / "run.ini", "dataset = synthetic\nmodel = mlp\nlr = 0.5\n");
+  const Options options = parse_options_for(none, {"--config", (folder / "run.ini").string()});
+  CHECK(options.model.empty());
+  CHECK(options.eval_every == 1);  // as no synthetic data's
+  CHECK(options.optimizer.learning_rate == 0.5);
+}
+
+TEST_CASE("what a config file says for other commands is left aside") {
+  const tests::TemporaryFolder folder;
+  tests::write_file(folder / "run.ini", "model = mlp\nlr = 0.5\ntop-k = 3\n");
+  const Words words{"--config", (folder / "run.ini").string()};
+  CHECK(parse_options_for(training_options(), words).optimizer.learning_rate == 0.5);
+  CHECK(parse_options_for(training_options(), words).generation.top_k == 0);
+  CHECK(refusal_of(eval_options(), words).empty());
+  CHECK(refusal_of(list_options(), words).empty());
 }
 
 TEST_CASE("what a config file says was typed, unless a run wrote it") {

@@ -149,7 +149,9 @@ TEST_CASE("a word of another meaning is answered with what to type") {
            {{"--lr"}, "--lr needs a value: X"},
            {{"--lr", "--epochs", "2"}, "--lr needs a value: X"},
            {{"--betas", "0.9"}, "--betas: '0.9' is not two numbers, such as 0.9,0.999"},
-           {{"--lr", "0.1", "0.2"}, "'0.2' belongs to no option; options begin with --, see trainer --help"},
+           {{"--lr", "0.1", "0.2"},
+            "'0.2' belongs to no option: options begin with --, and a command comes first; see trainer "
+            "--help"},
        }) {
     CHECK(refusal(typed) == answer);
   }
