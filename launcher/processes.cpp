@@ -41,6 +41,15 @@ std::string variable_of(pid_t pid, std::string_view name) {
   return {};
 }
 
+bool ignores(pid_t pid, int signal) {
+  constexpr std::string_view field = "SigIgn:";  // signal 1 is the lowest bit of a hexadecimal number
+  const std::string status = read_of(pid, "status");
+  const auto at = status.find(field);
+  if (at == std::string::npos) return false;
+  const auto mask = std::strtoull(status.c_str() + at + field.size(), nullptr, 16);
+  return (mask >> (signal - 1) & 1) != 0;
+}
+
 bool has_children_beside(const std::set<pid_t>& known) {
   // "123 456 ", in the order in which they came: none is missed while nobody but the reader reaps them.
   std::istringstream children(read_text(fmt::format("/proc/self/task/{}/children", getpid())));
