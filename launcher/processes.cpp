@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -43,7 +44,7 @@ std::string variable_of(pid_t pid, std::string_view name) {
 
 bool ignores(pid_t pid, int signal) {
   constexpr std::string_view field = "SigIgn:";  // signal 1 is the lowest bit of a hexadecimal number
-  const std::string status = read_of(pid, "status");
+  const std::string status = read_of_process(pid, "status");
   const auto at = status.find(field);
   if (at == std::string::npos) return false;
   const auto mask = std::strtoull(status.c_str() + at + field.size(), nullptr, 16);
