@@ -84,7 +84,7 @@ void Supervisor::pass_on(int signal) {
     tree_.send(worker, signal);
     tree_.continue_stopped(worker);
   }
-  if (asks_to_stop(signal)) stop_signal_ = signal;
+  if (asks_to_stop(signal)) stop_signal_ = {.number = signal, .when = Clock::now()};
   if (!asks_to_end(signal)) return;
   const bool insists = signal == SIGINT && interrupts_.is_second(Clock::now());
   kill_at_ = insists ? Clock::now() : std::min(kill_at_, Clock::now() + shutdown_timeout_);

@@ -92,7 +92,11 @@ class Supervisor {
   };
   std::map<int, Stop> stopped_;  ///< by rank
   std::optional<int> passed_on_;
-  std::optional<int> stop_signal_;  ///< the last passed on that asked the run to stop
+  struct StopSignal {
+    int number;
+    Clock::time_point when;
+  };
+  std::optional<StopSignal> stop_signal_;  ///< the last passed on that asked the run to stop
   Interrupts interrupts_;
   int signals_passed_on_ = 0;
   bool stopping_ = false;  ///< the workers were told to end, by a signal or a failure

@@ -81,8 +81,8 @@ void Supervisor::note_stopped_workers() {
 
 void Supervisor::note_end_of_worker(const ExitStatus& status) {
   stopped_.erase(status.rank);
-  // A signal, or its trap for that, ends a wrapper script at once, and lets what it has started save. Of a
-  // batch system's warning nobody else need end, and so no time runs yet.
+  // A signal, or its trap for that, ends a wrapper script at once, and lets what it has started save: in a
+  // time that a batch system's warning has not set yet.
   const bool of_stop = told_to_stop() && status.tells_only_of_stop();
   if (of_stop && status.failed()) kill_at_ = std::min(kill_at_, status.when + shutdown_timeout_);
   const Clock::duration lasted = status.when - worker_of(status.rank).started();
@@ -124,7 +124,7 @@ bool Supervisor::is_waited_for(const ExitStatus& status) {
   if (!stopped_by_failure_ && !told_to_stop()) follow_successor(worker_of(status.rank));
   const auto successor = successors_.find(status.rank);
   if (successor != successors_.end()) return stopping_ || tree_.all().contains(successor->second);
-  if (stop_signal_) {
+  if (stop_signal_ && status.when < stop_signal_->when + shutdown_timeout_) {
     if (!may_be_saving(status.rank)) return false;
     if (std::ranges::none_of(workers_, &Worker::running))
       kill_at_ = std::min(kill_at_, status.when + shutdown_timeout_);
@@ -139,7 +139,7 @@ bool Supervisor::is_waited_for(const ExitStatus& status) {
 /// Not what a script has left that never learned of the signal, as a shell's background jobs do of SIGINT.
 bool Supervisor::may_be_saving(int rank) const {
   return std::ranges::any_of(tree_.all(), [&](const auto& process) {
-    return process.second == rank && !ignores(process.first, *stop_signal_);
+    return process.second == rank && !ignores(process.first, stop_signal_->number);
   });
 }
 
