@@ -46,7 +46,9 @@ fs::path published_folder(const std::string& dataset, fs::path folder, const Dat
                           const char* hint) {
   if (folder.empty()) folder = download_folder(dataset);
   if (folder.empty() && options.download)
-    throw UsageError("--download: neither XDG_CACHE_HOME nor HOME is set; name a folder by --data-dir");
+    throw UsageError(
+        "--download: neither XDG_CACHE_HOME nor HOME is set to an absolute path; name a folder by "
+        "--data-dir");
   if (options.download) download(*find_published(dataset), folder, {.activity = options.activity});
   if (options.data_dir.empty() && !fs::exists(status_at(folder)))
     throw UsageError(fmt::format("{}: {}", dataset, hint));

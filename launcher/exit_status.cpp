@@ -76,13 +76,24 @@ std::string others_line(const ExitStatus& cause, const std::vector<ExitStatus>& 
 
 }  // namespace
 
+bool ExitStatus::tells_only_of_stop() const {
+  return good() || asks_to_stop(signal != 0 ? signal : code - 128);
+}
+
 ExitStatus more_telling(const ExitStatus& wrapper, const ExitStatus& later) {
   const auto telling = [](const ExitStatus& status) {
     if (status.stopped()) return 3;
     if (status.good()) return 0;
-    return asks_to_stop(status.signal) ? 1 : 2;
+    return status.tells_only_of_stop() ? 1 : 2;
   };
   return telling(later) > telling(wrapper) ? later : wrapper;
+}
+
+ExitStatus more_telling(const ExitStatus& wrapper, int told_code) {
+  ExitStatus told = wrapper;
+  told.code = told_code;
+  told.signal = 0;
+  return wrapper.tells_only_of_stop() && told.stopped() ? told : wrapper;
 }
 
 std::optional<ExitStatus> root_cause(const std::vector<ExitStatus>& statuses) {

@@ -23,6 +23,9 @@ struct ExitStatus {
   bool lost_peer() const { return code == 5; }  ///< left because another rank went away
   /// A failure that stops the other ranks.
   bool failed() const { return !good() && !stopped(); }
+  /// Says no more than that it was asked to stop, if it was: it ended well, or of such a signal, which a
+  /// shell with a trap tells as 128 + n.
+  bool tells_only_of_stop() const;
   /// A code that `trainer` leaves with for a reason of its own, never because of another rank: wrong use, bad
   /// data, device, a value that is not finite. Its error file counts, too: it may not live until its end.
   bool has_own_cause() const {
@@ -41,6 +44,8 @@ struct ExitStatus {
 /// Of two processes of a rank that was told to end, a wrapper script and what it had started, the status that
 /// tells more: 75 before any other, and last those that ended well or of the signal that told them to.
 ExitStatus more_telling(const ExitStatus& wrapper, const ExitStatus& later);
+/// The same with what its error file tells that the trainer in it has left with: a script's trap hides that.
+ExitStatus more_telling(const ExitStatus& wrapper, int told_code);
 
 /// The status that decides the run, of all in the order seen; none when every rank left with 0. The first
 /// failure counts, never a secondary one: a rank that left with 5, or after launch began to stop the ranks,

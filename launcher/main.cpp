@@ -166,7 +166,8 @@ int launch(const Options& options, std::int64_t start_ns) {
 
   while (true) {
     std::vector<Worker> workers = start_workers(command, job, logs, slices, reaper, output);
-    Supervisor supervisor(workers, foreign, reaper, signals, output, Seconds(options.shutdown_timeout));
+    Supervisor supervisor(workers, foreign, reaper, signals, output, Seconds(options.shutdown_timeout),
+                          [&logs](int rank) { return error_code(logs.error_file(rank)); });
     std::vector<ExitStatus> statuses = supervisor.run();
     const RunOutcome outcome = outcome_of(std::move(statuses), workers, logs, job, supervisor.passed_on());
     if (!starts_again(outcome, job, supervisor.told_to_stop(), signals)) {

@@ -17,14 +17,18 @@
 namespace lockstep::launcher {
 namespace {
 
-UniqueFd open_file(const std::filesystem::path& path, int flags) {
+UniqueFd open_file(const std::filesystem::path& path, int flags, const std::string& hint) {
   UniqueFd file(uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0644); }));
-  if (!file) throw DeviceError(fmt::format("cannot open '{}': {}", path.string(), obstacle_to_open(errno)));
-  return file;
+  if (file) return file;
+  throw DeviceError(fmt::format("cannot open '{}': {}", path.string(), obstacle_to_open(errno, hint)));
 }
 
 UniqueFd create_log(const std::filesystem::path& path) {
-  return open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
+  return open_file(path, O_WRONLY | O_CREAT | O_TRUNC, "name another folder by TMPDIR or --log-dir");
+}
+
+UniqueFd open_null(int flags) {
+  return open_file("/dev/null", flags, "give the container, or chroot, a /dev");
 }
 
 /// A pipe and a log for each of a rank's streams, and what launch has open beside them.
@@ -60,7 +64,7 @@ Output::Output(const Options& options, const LogFolder& logs, int first_rank, in
 
 StandardStreams Output::open(int rank) {
   const bool inherits_input = rank == 0 && isatty(STDIN_FILENO) == 0;
-  return {.in = inherits_input ? STDIN_FILENO : keep(open_file("/dev/null", O_RDONLY)),
+  return {.in = inherits_input ? STDIN_FILENO : keep(open_null(O_RDONLY)),
           .out = open_stream(rank, STDOUT_FILENO),
           .err = open_stream(rank, STDERR_FILENO)};
 }
@@ -71,7 +75,7 @@ int Output::open_stream(int rank, int stream) {
   const bool shown = is_shown(rank) && (teed || !logged);
   const std::string prefix = prefix_of(rank, stream);
   if (logged && !shown) return keep(create_log(logs_.stream_file(rank, stream)));
-  if (!shown) return keep(open_file("/dev/null", O_WRONLY));
+  if (!shown) return keep(open_null(O_WRONLY));
   if (!logged && ranks_ == 1 && prefix.empty()) return stream;
 
   int ends[2];

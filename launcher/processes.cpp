@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -39,6 +40,15 @@ std::string variable_of(pid_t pid, std::string_view name) {
       return variable.substr(name.size() + 1);
   }
   return {};
+}
+
+bool ignores(pid_t pid, int signal) {
+  constexpr std::string_view field = "SigIgn:";  // signal 1 is the lowest bit of a hexadecimal number
+  const std::string status = read_of_process(pid, "status");
+  const auto at = status.find(field);
+  if (at == std::string::npos) return false;
+  const auto mask = std::strtoull(status.c_str() + at + field.size(), nullptr, 16);
+  return (mask >> (signal - 1) & 1) != 0;
 }
 
 bool has_children_beside(const std::set<pid_t>& known) {

@@ -27,13 +27,15 @@ int poll_timeout(Clock::time_point limit) {
 }  // namespace
 
 Supervisor::Supervisor(std::vector<Worker>& workers, std::set<pid_t> foreign, const Reaper& reaper,
-                       Signals& signals, Output& output, Seconds shutdown_timeout)
+                       Signals& signals, Output& output, Seconds shutdown_timeout,
+                       std::function<int(int rank)> told_code)
     : workers_(workers),
       tree_(workers, std::move(foreign)),
       reaper_(reaper),
       signals_(signals),
       output_(output),
       shutdown_timeout_(clock_duration(shutdown_timeout)),
+      told_code_(std::move(told_code)),
       killed_(workers.size()) {}
 
 std::vector<ExitStatus> Supervisor::run() {
@@ -82,7 +84,7 @@ void Supervisor::pass_on(int signal) {
     tree_.send(worker, signal);
     tree_.continue_stopped(worker);
   }
-  told_to_stop_ = told_to_stop_ || asks_to_stop(signal);
+  if (asks_to_stop(signal)) stop_signal_ = {.number = signal, .when = Clock::now()};
   if (!asks_to_end(signal)) return;
   const bool insists = signal == SIGINT && interrupts_.is_second(Clock::now());
   kill_at_ = insists ? Clock::now() : std::min(kill_at_, Clock::now() + shutdown_timeout_);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -20,9 +21,10 @@ namespace lockstep::launcher {
 /// what outlives its time, and leaves no process of a rank behind.
 class Supervisor {
  public:
-  /// `foreign`: what was below this process before it started the workers.
+  /// `foreign`: what was below this process before it started the workers; `told_code`: what a rank's error
+  /// file tells that it leaves with.
   Supervisor(std::vector<Worker>& workers, std::set<pid_t> foreign, const Reaper& reaper, Signals& signals,
-             Output& output, Seconds shutdown_timeout);
+             Output& output, Seconds shutdown_timeout, std::function<int(int rank)> told_code);
 
   /// Every rank's status, in the order seen.
   std::vector<ExitStatus> run();
@@ -33,7 +35,7 @@ class Supervisor {
   /// The last signal that asked the workers to end, if any was passed on.
   std::optional<int> passed_on() const { return passed_on_; }
   /// Whether any signal that was passed on asked the run to stop.
-  bool told_to_stop() const { return told_to_stop_; }
+  bool told_to_stop() const { return stop_signal_.has_value(); }
 
  private:
   Worker& worker_of(int rank) { return workers_[static_cast<std::size_t>(rank)]; }
@@ -59,6 +61,7 @@ class Supervisor {
   void note_end_of_orphan(const ExitStatus& status);
   void judge_ended_wrappers();
   bool is_waited_for(const ExitStatus& status);
+  bool may_be_saving(int rank) const;
   bool stands_for_rank(int rank, pid_t pid) const;
   void follow_successor(const Worker& worker);
   void judge(ExitStatus status);
@@ -73,6 +76,7 @@ class Supervisor {
   Signals& signals_;
   Output& output_;
   Clock::duration shutdown_timeout_;
+  std::function<int(int rank)> told_code_;
 
   std::vector<ExitStatus> statuses_;
   /// By rank: the worker, a wrapper script, has ended as it was told to, or well and at once, and what it
@@ -88,7 +92,11 @@ class Supervisor {
   };
   std::map<int, Stop> stopped_;  ///< by rank
   std::optional<int> passed_on_;
-  bool told_to_stop_ = false;
+  struct StopSignal {
+    int number;
+    Clock::time_point when;
+  };
+  std::optional<StopSignal> stop_signal_;  ///< the last passed on that asked the run to stop
   Interrupts interrupts_;
   int signals_passed_on_ = 0;
   bool stopping_ = false;  ///< the workers were told to end, by a signal or a failure

@@ -45,8 +45,12 @@ void Supervisor::reap() {
     if (rank && worker_of(*rank).pid() == info.si_pid) {
       worker_of(*rank).set_ended();
       round.push_back(exit_status_of(info, *rank));
-    } else if (rank && (stopping_ || told_to_stop_ || stands_for)) {
-      note_end_of_orphan(exit_status_of(info, *rank));
+    } else if (rank && (stopping_ || told_to_stop() || stands_for)) {
+      const ExitStatus status = exit_status_of(info, *rank);
+      // A helper, such as `tee`, that the signal ended says nothing about a script that ends well by its
+      // trap.
+      const bool is_helper = told_to_stop() && !stands_for && status.tells_only_of_stop();
+      if (!is_helper) note_end_of_orphan(status);
     }
     if (rank) forget_if_gone(worker_of(*rank));
     info = {};
@@ -77,12 +81,13 @@ void Supervisor::note_stopped_workers() {
 
 void Supervisor::note_end_of_worker(const ExitStatus& status) {
   stopped_.erase(status.rank);
-  // A batch system's warning ends a wrapper script at once, and lets what it has started save.
-  const bool of_warning = told_to_stop_ && asks_to_stop(status.signal);
-  if (of_warning) kill_at_ = std::min(kill_at_, status.when + shutdown_timeout_);
+  // A signal, or its trap for that, ends a wrapper script at once, and lets what it has started save: in a
+  // time that a batch system's warning has not set yet.
+  const bool of_stop = told_to_stop() && status.tells_only_of_stop();
+  if (of_stop && status.failed()) kill_at_ = std::min(kill_at_, status.when + shutdown_timeout_);
   const Clock::duration lasted = status.when - worker_of(status.rank).started();
-  const bool only_started = status.good() && !stopping_ && !told_to_stop_ && lasted < straggler_grace;
-  if (only_started || ((stopping_ || of_warning) && status.failed())) {
+  const bool only_started = status.good() && !stopping_ && !told_to_stop() && lasted < straggler_grace;
+  if (only_started || of_stop || (stopping_ && status.failed())) {
     ended_wrappers_.emplace(status.rank, status);
   } else {
     judge(status);
@@ -116,13 +121,26 @@ bool Supervisor::is_waited_for(const ExitStatus& status) {
   if (Clock::now() >= give_up_at_) return false;
   look_at_ = std::min(look_at_, give_up_at_);
   if (status.failed()) return true;
-  if (!stopped_by_failure_) follow_successor(worker_of(status.rank));
+  if (!stopped_by_failure_ && !told_to_stop()) follow_successor(worker_of(status.rank));
   const auto successor = successors_.find(status.rank);
   if (successor != successors_.end()) return stopping_ || tree_.all().contains(successor->second);
+  if (stop_signal_ && status.when < stop_signal_->when + shutdown_timeout_) {
+    if (!may_be_saving(status.rank)) return false;
+    if (std::ranges::none_of(workers_, &Worker::running))
+      kill_at_ = std::min(kill_at_, status.when + shutdown_timeout_);
+    return true;
+  }
   const Clock::time_point limit = status.when + clock_duration(straggler_grace);
   if (stopped_by_failure_ || Clock::now() >= limit) return false;
   look_at_ = std::min(look_at_, limit);
   return true;
+}
+
+/// Not what a script has left that never learned of the signal, as a shell's background jobs do of SIGINT.
+bool Supervisor::may_be_saving(int rank) const {
+  return std::ranges::any_of(tree_.all(), [&](const auto& process) {
+    return process.second == rank && !ignores(process.first, stop_signal_->number);
+  });
 }
 
 void Supervisor::follow_successor(const Worker& worker) {
@@ -145,6 +163,7 @@ bool Supervisor::stands_for_rank(int rank, pid_t pid) const {
 }
 
 void Supervisor::judge(ExitStatus status) {
+  if (told_to_stop()) status = more_telling(status, told_code_(status.rank));
   status.after_failure = stopped_by_failure_;
   status.killed_by_us = killed_[static_cast<std::size_t>(status.rank)] && status.signal == SIGKILL;
   statuses_.push_back(status);

@@ -23,10 +23,13 @@ namespace {
 
 // An old RUN/meeting may name a store that is gone: read the file again this often.
 constexpr Seconds time_per_meeting_file{1};
-constexpr std::chrono::milliseconds pause_for_meeting_file{50};
+constexpr std::chrono::milliseconds pause_between_tries{50};
 
 // A name that the rest of the cluster learns later must not hold up rank 0, which has another way.
 constexpr Seconds time_to_resolve{5};
+
+// Where the master's name is this host's own, that may be put right: the name is asked again this often.
+constexpr Seconds time_per_own_name{1};
 
 // Whoever has a port of the run's and does not prove to be its store holds up rank 0 for so long.
 constexpr Seconds time_per_stranger{2};
@@ -134,6 +137,27 @@ Rendezvous join(const Call& call, std::unique_ptr<StoreServer> server, const std
                     .keep_alive = nullptr};
 }
 
+/// A node that takes the master's name for its own by its /etc/hosts is mostly wrong, or still being set up;
+/// but it may stand for another on rank 0's host.
+Rendezvous join_from_other_node(const Call& call, const Credentials& credentials) {
+  const std::string& master = call.world.master_addr;
+  while (true) {
+    const std::string address = store_address(call);
+    if (address == master) return join(call, nullptr, master, call.ports(), credentials, call.deadline);
+    const Deadline end = Deadline::in(std::min(call.deadline.left(), time_per_own_name));
+    try {
+      return join(call, nullptr, address, call.ports(), credentials, end);
+    } catch (const CommError& error) {
+      if (!end.passed()) throw;  // refused
+      if (call.deadline.passed()) {
+        throw CommError(fmt::format("{}; {} is a name of this host here: is its /etc/hosts right?",
+                                    error.what(), master));
+      }
+    }
+    std::this_thread::sleep_for(pause_between_tries);
+  }
+}
+
 Rendezvous join_at_master(const Call& call) {
   const Credentials credentials = call.credentials_with(*call.secret);
   if (call.world.rank == 0) {
@@ -142,7 +166,9 @@ Rendezvous join_at_master(const Call& call) {
     const std::vector<int> port{server->port()};
     return join(call, std::move(server), address, port, credentials, call.deadline);
   }
-  return join(call, nullptr, store_address(call), call.ports(), credentials, call.deadline);
+  return call.world.node_rank == 0
+             ? join(call, nullptr, store_address(call), call.ports(), credentials, call.deadline)
+             : join_from_other_node(call, credentials);
 }
 
 /// Rank 0, when it has to publish its own address.
@@ -220,7 +246,7 @@ Rendezvous join_by_file(const Call& call) {
     } catch (const CommError& error) {
       obstacle = error.what();
     }
-    std::this_thread::sleep_for(pause_for_meeting_file);
+    std::this_thread::sleep_for(pause_between_tries);
   }
   throw CommError(fmt::format(
       "rank 0 was not found through {}: {}; do all nodes see this folder, and were all given the same "

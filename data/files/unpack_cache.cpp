@@ -219,6 +219,8 @@ std::uint64_t gzip_contents_size(const fs::path& compressed) {
 FileBytes UnpackCache::open(const fs::path& compressed, const SizeOf& size_of) const {
   try {
     return open_kept(compressed, size_of);
+  } catch (const ExhaustedError&) {
+    throw;  // nor has memory room for them
   } catch (const DeviceError& error) {
     warn_once(error.what());
   }
@@ -226,7 +228,7 @@ FileBytes UnpackCache::open(const fs::path& compressed, const SizeOf& size_of) c
 }
 
 FileBytes UnpackCache::open_kept(const fs::path& compressed, const SizeOf& size_of) const {
-  if (folder_.empty()) throw DeviceError("neither XDG_CACHE_HOME nor HOME is set");
+  if (folder_.empty()) throw DeviceError("neither XDG_CACHE_HOME nor HOME is set to an absolute path");
   const Entry entry = entry_for(folder_, compressed);
   if (auto kept = kept_whole(entry.path(), size_of)) return std::move(*kept);
 

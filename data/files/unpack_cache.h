@@ -26,7 +26,7 @@ class FileBytes {
   std::variant<MappedFile, std::vector<std::byte>> bytes_;
 };
 
-/// `$XDG_CACHE_HOME/lockstep`, else `~/.cache/lockstep`; empty if neither variable is set.
+/// `$XDG_CACHE_HOME/lockstep`, else `~/.cache/lockstep`; empty if neither variable has an absolute path.
 std::filesystem::path default_cache_folder();
 
 /// Where in `folder` what was made of `file` is kept: a name by the file's path, size and time of change, and

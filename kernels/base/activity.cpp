@@ -51,8 +51,9 @@ bool Activity::is_alone() const {
   return !work_.empty() && work_.back()->needs_ == Needs::nobody;
 }
 
-StallWatch::StallWatch(const Activity& activity, Seconds limit, std::function<void(const std::string&)> leave)
-    : activity_(activity), limit_(limit), leave_(std::move(leave)) {
+StallWatch::StallWatch(const Activity& activity, Seconds limit, std::function<void(const std::string&)> leave,
+                       std::function<void()> look)
+    : activity_(activity), limit_(limit), leave_(std::move(leave)), look_(std::move(look)) {
   const SignalsBlocked on_the_new_thread;
   thread_ = std::thread(&StallWatch::run, this);
 }
@@ -74,6 +75,7 @@ void StallWatch::run() {
   Clock::time_point looked = Clock::now();
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, interval, [this] { return stopping_; })) {
+    look_();
     const std::uint64_t changes = activity_.changes();
     // Whoever was suspended has not hung.
     const bool was_away = Clock::now() - looked > limit_ / 4;

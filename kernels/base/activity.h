@@ -67,8 +67,11 @@ class Activity {
 /// that hangs, or MPI_Init, can neither be interrupted nor joined: `leave` ends the process.
 class StallWatch {
  public:
-  /// `leave` gets the work's description; it is called on the watch's thread, at most once.
-  StallWatch(const Activity& activity, Seconds limit, std::function<void(const std::string& what)> leave);
+  /// `leave` gets the work's description; it is called on the watch's thread, at most once. `look` is called
+  /// there, too, time and again.
+  StallWatch(
+      const Activity& activity, Seconds limit, std::function<void(const std::string& what)> leave,
+      std::function<void()> look = [] {});
   ~StallWatch();
   StallWatch(const StallWatch&) = delete;
   StallWatch& operator=(const StallWatch&) = delete;
@@ -79,6 +82,7 @@ class StallWatch {
   const Activity& activity_;
   const Seconds limit_;
   const std::function<void(const std::string&)> leave_;
+  const std::function<void()> look_;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;

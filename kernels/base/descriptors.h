@@ -22,10 +22,10 @@ inline std::optional<rlimit> allow_descriptors(rlim_t wanted) {
   return before;
 }
 
-/// Why a call gave no descriptor, and what to do where there are too many.
-inline std::string obstacle_to_open(int error) {
-  const bool is_limit = error == EMFILE || error == ENFILE;
-  return errno_message(error) + (is_limit ? ": raise the limit (ulimit -n)" : "");
+/// Why a call gave no descriptor, and what to do: where there are not too many, `hint`.
+inline std::string obstacle_to_open(int error, const std::string& hint = {}) {
+  if (error == EMFILE || error == ENFILE) return errno_message(error) + ": raise the limit (ulimit -n)";
+  return errno_message(error) + (hint.empty() ? "" : "; " + hint);
 }
 
 }  // namespace lockstep

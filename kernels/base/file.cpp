@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/base/descriptors.h"
 #include "kernels/base/error.h"
 #include "kernels/base/file_status.h"
 #include "kernels/base/random.h"
@@ -52,13 +53,19 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
          fmt::format(".{}.{}{}", path.filename().string(), random_hex(8), temporary_ending);
 }
 
+/// `what` is "open" or "map".
+[[noreturn]] void fail_to(const char* what, const std::filesystem::path& path, int error) {
+  const std::string place = fmt::format("{}: cannot {}: ", path.string(), what);
+  if (error == ENOMEM || error == EAGAIN)
+    throw ExhaustedError(place + errno_message(error) + "; raise ulimit -v, or the container's memory");
+  if (error == EMFILE || error == ENFILE) throw ExhaustedError(place + obstacle_to_open(error));
+  throw DataError(place + (error == ELOOP ? "it is a symbolic link" : errno_message(error)));
+}
+
 /// Of a regular file: a pipe does not block, and nothing else is taken for one.
 UniqueFd open_regular(const std::filesystem::path& path, int flags, struct stat& status) {
   UniqueFd fd(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags); }));
-  if (!fd || ::fstat(fd.get(), &status) != 0) {
-    throw DataError(fmt::format("{}: cannot open: {}", path.string(),
-                                errno == ELOOP ? "it is a symbolic link" : errno_message(errno)));
-  }
+  if (!fd || ::fstat(fd.get(), &status) != 0) fail_to("open", path, errno);
   if (!S_ISREG(status.st_mode)) {
     throw DataError(fmt::format("{}: is {}, not a file", path.string(), kind_name(status.st_mode)));
   }
@@ -73,9 +80,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return;
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (address == MAP_FAILED) {
-    throw DataError(fmt::format("{}: cannot map: {}", path.string(), errno_message(errno)));
-  }
+  if (address == MAP_FAILED) fail_to("map", path, errno);
   bytes_ = {static_cast<const std::byte*>(address), size};
   guard_ = CutFileGuard(bytes_, path);
 }
@@ -217,7 +222,7 @@ std::string whole_text(const std::filesystem::path& path) {
 std::string read_text(const std::filesystem::path& path) {
   try {
     return whole_text(path);
-  } catch (const DataError&) {
+  } catch (const Error&) {
     return {};
   }
 }

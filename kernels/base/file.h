@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "kernels/base/cut_file_guard.h"
+#include "kernels/base/error.h"
 #include "kernels/base/unique_fd.h"
 
 namespace lockstep {
@@ -16,6 +17,12 @@ namespace lockstep {
 /// For EFBIG.
 inline constexpr const char* hint_of_too_large =
     "raise ulimit -f, or choose a file system that takes larger files";
+
+/// The system has no memory or descriptor left for a file, which itself may be sound: also where a DataError
+/// is what a function tells of files.
+struct ExhaustedError : DeviceError {
+  using DeviceError::DeviceError;
+};
 
 /// A whole file, mapped read-only. DataError if it cannot be opened, is no regular file, or cannot be mapped.
 class MappedFile {

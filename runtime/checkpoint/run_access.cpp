@@ -115,8 +115,15 @@ std::string reason_to_distrust_run(const fs::path& run) {
   if (std::string reason = reason_to_distrust(fs::weakly_canonical(run)); !reason.empty()) return reason;
   for (const char* name : {"lock", "config.ini", "log.jsonl", "summary.json", "failure.json",
                            "model.safetensors", "checkpoints"}) {
-    if (std::string reason = reason_to_distrust(run / name); !reason.empty()) return reason;
     const auto status = status_of(run / name);
+    // Runs whose links lead to one folder would overwrite each other's checkpoints: each locks its own RUN/.
+    if (status && S_ISLNK(status->st_mode)) {
+      return fmt::format(
+          "{} is a symbolic link: only the whole folder of a run may be elsewhere; name that by "
+          "--run-dir, or link to it",
+          (run / name).string());
+    }
+    if (std::string reason = reason_to_distrust(run / name); !reason.empty()) return reason;
     const bool is_folder = name == std::string_view("checkpoints");
     if (status && (is_folder ? !S_ISDIR(status->st_mode) : !S_ISREG(status->st_mode))) {
       return fmt::format("{} is no {}", (run / name).string(), is_folder ? "folder" : "regular file");

@@ -81,15 +81,17 @@ void require_end_saved(comm::Communicator& communicator, const RunDirectory& run
                        Activity* activity = nullptr);
 
 /// Collective. Throws `Error` on every rank when any rank has a problem: the first problem, with its rank
-/// unless all have it.
+/// unless all have it, or it is this one's, whose lines name it.
 template <class Error>
 void throw_any_problem(comm::Communicator& communicator, const std::string& problem) {
   const auto problems = communicator.all_gather(problem);
   const auto first =
       std::ranges::find_if(problems, [](const std::string& of_rank) { return !of_rank.empty(); });
   if (first == problems.end()) return;
+  const auto rank = first - problems.begin();
   const bool of_all = std::ranges::count(problems, *first) == std::ssize(problems);
-  throw Error(of_all ? *first : "rank " + std::to_string(first - problems.begin()) + ": " + *first);
+  const bool is_own = rank == communicator.world().rank;
+  throw Error(of_all || is_own ? *first : "rank " + std::to_string(rank) + ": " + *first);
 }
 
 }  // namespace lockstep::runtime

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -32,8 +33,15 @@ constexpr std::string_view tokenize_usage =
 /// The program `trainer`.
 LOCKSTEP_API int trainer_main(int argc, const char* const* argv);
 
+/// An exception as users are told it: the words of its line, and the exit code.
+struct ToldError {
+  std::string message;
+  ExitCode code;
+};
+ToldError told(const std::exception& error);
+
 /// Writes an error to TORCHELASTIC_ERROR_FILE, as torchrun's workers do, so that the agent's report has the
-/// cause.
+/// cause; so is a stop, which an agent may not learn by the exit code.
 void write_error_file(const std::string& message, ExitCode code);
 
 /// Prints an error's line and writes it to TORCHELASTIC_ERROR_FILE; the exit code.

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <exception>
+#include <new>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -32,6 +32,19 @@ void require_stack() {
 }
 
 }  // namespace
+
+ToldError told(const std::exception& error) {
+  if (const auto* own = dynamic_cast<const Error*>(&error)) return {own->what(), own->code()};
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return {"out of memory: take a smaller --batch-size", ExitCode::device};
+  if (const auto* of_system = dynamic_cast<const std::system_error*>(&error)) {
+    const bool is_thread = of_system->code() == std::errc::resource_unavailable_try_again;
+    return {is_thread ? "no new thread: " + obstacle_to_start_thread(of_system->code().value())
+                      : of_system->what(),
+            ExitCode::device};
+  }
+  return {std::string("internal error, please report it: ") + error.what(), ExitCode::device};
+}
 
 void write_error_file(const std::string& message, ExitCode code) {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
@@ -62,18 +75,14 @@ int run_reporting_errors(const std::function<int()>& command) {
   set_up_log(0, 1);               // until the ranks are known
   try {
     require_stack();
-    return command();
-  } catch (const Error& error) {
-    return report_error(error.what(), error.code());
-  } catch (const std::bad_alloc&) {
-    return report_error("out of memory: take a smaller --batch-size", ExitCode::device);
-  } catch (const std::system_error& error) {
-    const bool is_thread = error.code() == std::errc::resource_unavailable_try_again;
-    return report_error(
-        is_thread ? "no new thread: " + obstacle_to_start_thread(error.code().value()) : error.what(),
-        ExitCode::device);
+    const int code = command();
+    // A wrapper script's trap hides the exit code from launch.
+    if (code == static_cast<int>(ExitCode::stopped))
+      write_error_file("stopped as asked: start it again to go on", ExitCode::stopped);
+    return code;
   } catch (const std::exception& error) {
-    return report_error(std::string("internal error, please report it: ") + error.what(), ExitCode::device);
+    const auto [message, code] = told(error);
+    return report_error(message, code);
   } catch (...) {
     return report_error("internal error, please report it: what was thrown is no std::exception",
                         ExitCode::device);

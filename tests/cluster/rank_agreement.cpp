@@ -201,6 +201,16 @@ TEST_CASE("texts that are cut are told of once, by rank 0, whatever else is show
   CHECK_THAT(ends[1].said, !contains("are cut"));
 }
 
+/// Both end with 2, and name the rank that has found this: that one as in each line of its own.
+void check_found_by(int rank, const std::array<Ended, 2>& ends, const std::string& said) {
+  check_both(ends, 2, said);
+  for (const int one : {0, 1}) {
+    const std::string of_other = one == rank ? "" : fmt::format("rank {}: ", rank);
+    CHECK_THAT(ends[static_cast<std::size_t>(one)].said,
+               contains(fmt::format("rank {}: error: {}{}", one, of_other, said)));
+  }
+}
+
 TEST_CASE("what one rank alone finds wrong with its data is told by all, with that rank") {
   const TemporaryFolder folder;
   write_file(folder / "many.tsv", texts(1000, "even", "odd"));
@@ -208,14 +218,14 @@ TEST_CASE("what one rank alone finds wrong with its data is told by all, with th
   const Words many = data_at(folder / "many.tsv");
   const Words few = data_at(folder / "few.tsv");
   const Words run_dir{"--run-dir=" + (folder / "run").string()};
-  check_both(ends_of(of_texts + run_dir + Words{"--eval-samples=50"}, many, few), 2,
-             "rank 1: --eval-samples 50: the test set has 10");
+  check_found_by(1, ends_of(of_texts + run_dir + Words{"--eval-samples=50"}, many, few),
+                 "--eval-samples 50: the test set has 10");
   CHECK_FALSE(fs::exists(folder / "run"));
 
   train(1, of_texts + few + Words{"--max-steps=1", "--eval-every=0"}, folder / "run");
   // Of a file that is not the run's own all is scored.
   const Words eval{"eval", (folder / "run").string(), "--eval-samples=50", "--threads=1"};
-  check_both(ends_of(eval, few, many), 2, "rank 0: --eval-samples 50: the test set has 10");
+  check_found_by(0, ends_of(eval, few, many), "--eval-samples 50: the test set has 10");
 }
 
 TEST_CASE("what all ranks find wrong is told without a rank") {

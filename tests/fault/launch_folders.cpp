@@ -1,9 +1,14 @@
 // launch's temporary folders: one whose launch was killed goes with the user's next launch, no other does.
+#include <fcntl.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -11,6 +16,7 @@
 #include "kernels/base/hash.h"
 #include "kernels/base/host.h"
 #include "tests/support/catch.h"
+#include "tests/support/child_process.h"
 #include "tests/support/files.h"
 #include "tests/support/program.h"
 #include "tests/support/skip.h"
@@ -80,6 +86,44 @@ TEST_CASE("logs lie in --log-dir also when the run id is a path") {
   const fs::path run = *fs::directory_iterator(folder / "logs");
   CHECK_THAT(run.filename().string(), contains(name));
   CHECK(fs::exists(run / "attempt_0/0/stdout.log"));
+}
+
+/// The exit code of launch, whose two ranks do nothing, and what it says, where `prepare` has changed the
+/// mounts; nothing where that is not allowed.
+std::optional<std::pair<int, std::string>> launch_behind(const std::function<bool()>& prepare,
+                                                         const std::vector<std::string>& options) {
+  const TemporaryFolder folder;
+  std::vector<std::string> words{LAUNCH_PROGRAM, "--nproc_per_node=2"};
+  words.insert(words.end(), options.begin(), options.end());
+  words.push_back("true");
+  tests::ChildProcess child([&] {
+    const int errors = ::open((folder / "errors").c_str(), O_CREAT | O_WRONLY, 0600);
+    if (!tests::have_own_mounts() || !prepare()) return tests::not_allowed;
+    ::dup2(errors, STDERR_FILENO);
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    ::execv(argv[0], argv.data());
+    return 127;
+  });
+  const int code = child.wait();
+  if (code == tests::not_allowed) return std::nullopt;
+  return std::pair{code, tests::contents(folder / "errors")};
+}
+
+TEST_CASE("a log that finds no room, and a machine without /dev: 4, and what to do") {
+  const TemporaryFolder folder;
+  const auto full =
+      launch_behind([&] { return ::mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "nr_inodes=7") == 0; },
+                    {"--redirects=3", "--log_dir=" + folder.path().string()});
+  if (!full) return tests::skip("a mount namespace of one's own needs root");
+  CHECK(full->first == 4);
+  CHECK_THAT(full->second,
+             contains(".log': No space left on device; name another folder by TMPDIR or --log-dir"));
+  const auto bare = launch_behind([] { return ::mount("tmpfs", "/dev", "tmpfs", 0, nullptr) == 0; }, {});
+  CHECK(bare->first == 4);
+  CHECK_THAT(bare->second,
+             contains("'/dev/null': No such file or directory; give the container, or chroot, a /dev"));
 }
 
 TEST_CASE("the folder of a launch that was killed goes with the next one, that of a living one stays") {

@@ -97,6 +97,8 @@ void check(const Limit& limit, const Words& limited) {
   if (code != 0) {
     CHECK(std::ranges::find(limit.codes, code) != limit.codes.end());
     CHECK_THAT(run.output(), contains(limit.said) && !contains("internal error"));
+    // Nor do its peers, and their report, tell the words of the standard library alone.
+    CHECK_THAT(run.output(), !contains("unavailable\n") && !contains("std::bad_alloc"));
     hash_of(words, folder / "run");
   }
   CHECK(hash_in(folder / "run") == undisturbed(limit.shape));

@@ -96,7 +96,7 @@ TEST_CASE("a folder or file that others can write, a link, a pipe: refused with 
   write_file(folder / "elsewhere", "kept");
   fs::rename(run_dir / "log.jsonl", folder / "log.jsonl");
   fs::create_symlink(folder / "elsewhere", run_dir / "log.jsonl");
-  refused("log.jsonl is a symbolic link");
+  refused("log.jsonl is a symbolic link: only the whole folder of a run may be elsewhere");
   CHECK(contents(folder / "elsewhere") == "kept");
   fs::remove(run_dir / "log.jsonl");
   REQUIRE(::mkfifo((run_dir / "log.jsonl").c_str(), 0600) == 0);
@@ -251,7 +251,10 @@ TEST_CASE("a data file that is cut while a run reads it: 3, with its name") {
   wait_until_seen([&] { return logged_step(folder / "run") >= 1; });
   fs::resize_file(data, 0);
   CHECK(run.wait_for_end() == 3);
-  CHECK_THAT(run.output(), contains(data.string() + ": was cut while it was in use"));
+  const std::string said = data.string() + ": was cut while it was in use; restore it, and go on";
+  INFO(run.output());
+  CHECK_THAT(run.output(), contains("error: " + said) && contains("launch:   it said: " + said));
+  CHECK_THAT(contents(folder / "run/failure.json"), contains(said));
 }
 
 TEST_CASE("failure.json goes when a later part of the run succeeds") {

@@ -39,6 +39,44 @@ TEST_CASE("a wrapper script that a batch system's warning ends does not take the
                  run_dir);
 }
 
+TEST_CASE("a wrapper script's trap hides the trainer's exit code: 75, saved, all the same") {
+  const int signal = GENERATE(SIGTERM, SIGUSR1);
+  const std::string script =
+      GENERATE("trap 'kill -TERM $c; wait $c' TERM USR1; \"$0\" \"$@\" & c=$!; wait $c",
+               "trap 'kill -TERM $c; wait $c; trap - TERM; kill -TERM $$' TERM USR1; \"$0\" \"$@\" & c=$!; "
+               "wait $c",
+               "trap 'exit 0' TERM USR1; \"$0\" \"$@\" & wait",
+               "trap 'kill -TERM $c; wait $c; exit 0' TERM USR1; \"$0\" \"$@\" & c=$!; wait $c");
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  check_saves_on(signal, launched(2, in_script("bash", script, endless_training(run_dir))), run_dir);
+}
+
+TEST_CASE("a wrapper that fails behind a trainer that saved has failed") {
+  const TemporaryFolder folder;
+  const fs::path run_dir = folder / "run";
+  Program run(launched(2, in_script("bash", "trap : TERM; \"$0\" \"$@\" & c=$!; wait $c; wait $c; exit 9",
+                                    endless_training(run_dir))));
+  wait_for_steps(run_dir);
+  ::kill(run.pid(), SIGTERM);
+  CHECK(run.wait_for_end() == 9);
+  CHECK(has_checkpoint(run_dir));
+}
+
+TEST_CASE(
+    "a wrapper whose trap says that all is well, over a program that fails or does not end: a failure") {
+  const auto ending = [](const std::string& program) {
+    Program run(launched(1, in_script("bash", "trap 'exit 0' TERM; bash -c '" + program + "' & wait", {}),
+                         {"--shutdown_timeout=0.3"}));
+    run.wait_for("ready.\n");
+    ::kill(run.pid(), SIGTERM);
+    return run.wait_for_end();
+  };
+  CHECK(ending("trap \"sleep 0.2; exit 9\" TERM; echo ready.; while :; do sleep 0.01; done") == 9);
+  CHECK(ending("trap : TERM; echo ready.; while :; do sleep 0.01; done") == 128 + SIGKILL);
+  CHECK(ending("echo ready.; sleep 1000") == 0);  // as the script says, of what the signal ended
+}
+
 TEST_CASE("what a wrapper that such a warning ended has started gets the shutdown timeout, no more") {
   Program run(launched(
       1, in_script("bash", "bash -c 'trap \"\" USR1; echo pid=$$.; while :; do sleep 1000; done'; true", {}),

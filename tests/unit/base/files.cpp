@@ -56,49 +56,6 @@ TEST_CASE("SHA-256 gives the standard's answers, in one piece or several") {
   CHECK(pieces.hex() == "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
 }
 
-TEST_CASE("a mapped file that is cut ends the process with its name, of however many are mapped") {
-  const TemporaryFolder folder;
-  constexpr int files = 150;
-  const auto path = [&](int file) { return folder / std::to_string(file); };
-  for (int file = 0; file < files; ++file) std::ofstream(path(file)) << std::string(4096, '1');
-  const auto end_of_cut = [&](int cut) {
-    ChildProcess child([&] {
-      UniqueFd errors(::open((folder / "errors").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-      ::dup2(errors.get(), STDERR_FILENO);
-      std::vector<MappedFile> mapped;
-      for (int file = 0; file < files; ++file) mapped.emplace_back(path(file));
-      std::filesystem::resize_file(path(cut), 0);
-      const volatile std::byte* const first = mapped[static_cast<std::size_t>(cut)].bytes().data();
-      return static_cast<int>(*first);
-    });
-    return child.wait();
-  };
-  for (const int cut : {0, 64, files - 1}) {
-    CHECK(end_of_cut(cut) == 3);
-    CHECK(contents(folder / "errors") == "error: " + path(cut).string() + ": was cut while it was in use\n");
-  }
-}
-
-TEST_CASE("a mapped file shows its bytes") {
-  const TemporaryFolder folder;
-  std::ofstream(folder / "file") << "lockstep";
-  MappedFile file(folder / "file");
-  const MappedFile moved(std::move(file));
-  CHECK(file.bytes().empty());
-  CHECK(std::string(reinterpret_cast<const char*>(moved.bytes().data()), moved.bytes().size()) == "lockstep");
-  std::ofstream(folder / "empty").flush();
-  CHECK(MappedFile(folder / "empty").bytes().empty());
-}
-
-TEST_CASE("a file that cannot be mapped is named") {
-  const TemporaryFolder folder;
-  const std::string missing = (folder / "missing").string();
-  CHECK(message_of<DataError>([&] { MappedFile file(missing); }) ==
-        missing + ": cannot open: No such file or directory");
-  CHECK(message_of<DataError>([&] { MappedFile file(folder.path()); }) ==
-        folder.path().string() + ": is a folder, not a file");
-}
-
 TEST_CASE("an atomic file appears whole") {
   const TemporaryFolder folder;
   std::ofstream(folder / "file") << "old";

@@ -1,6 +1,7 @@
 #include "data/files/unpack_cache.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -164,6 +165,25 @@ TEST_CASE("a read-only cache folder costs one warning") {
 
 TEST_CASE("a full cache folder costs one warning") {
   check_fall_back(make_tiny, "No space left on device");
+}
+
+TEST_CASE("contents that find no room to be mapped do not go into memory either") {
+  const TemporaryFolder folder;
+  const std::string text(std::size_t{64} << 20, '1');
+  write_gzip(folder / "file.gz", text);
+  const UnpackCache cache(folder / "cache");
+  CHECK(cache.open(folder / "file.gz", size_is(text.size())).bytes().size() == text.size());
+  ChildProcess child([&] {
+    const rlimit limited{.rlim_cur = 0, .rlim_max = 0};
+    if (::setrlimit(RLIMIT_AS, &limited) != 0) return 1;
+    try {
+      cache.open(folder / "file.gz", size_is(text.size()));
+    } catch (const ExhaustedError&) {
+      return 0;
+    }
+    return 2;
+  });
+  CHECK(child.wait() == 0);
 }
 
 TEST_CASE("without any folder data is unpacked into memory") {

@@ -74,6 +74,19 @@ TEST_CASE("a wrapper that ended as it was told to says less than what it had sta
   CHECK(more_telling(left(0, 4), killed(0, SIGTERM)).code == 4);
   CHECK(more_telling(left(0, 75), left(0, 1)).stopped());
   CHECK(more_telling(left(0, 1), left(0, 75)).stopped());
+  CHECK(more_telling(left(0, 128 + SIGTERM), left(0, 4)).code == 4);
+  CHECK(more_telling(left(0, 0), killed(0, SIGTERM)).signal == SIGTERM);
+}
+
+TEST_CASE("a wrapper's trap hides what its error file tells: 75, and no failure") {
+  for (const ExitStatus& wrapper :
+       {left(0, 0), left(0, 128 + SIGTERM), left(0, 128 + SIGUSR1), killed(0, SIGTERM)}) {
+    CHECK(more_telling(wrapper, 75).stopped());
+    for (const int told : {0, 4, 5}) CHECK(more_telling(wrapper, told).exit_code() == wrapper.exit_code());
+  }
+  for (const ExitStatus& failure :
+       {left(0, 1), left(0, 128 + SIGSEGV), killed(0, SIGKILL), killed(0, SIGSEGV)})
+    CHECK(more_telling(failure, 75).exit_code() == failure.exit_code());
 }
 
 TEST_CASE("statuses in words and as a shell's code") {
