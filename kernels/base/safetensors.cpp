@@ -211,13 +211,13 @@ const SafetensorsFile::Tensor* SafetensorsFile::find(const std::string& name) co
 
 void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsFile::Tensor> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  write_safetensors(
+  stream_safetensors(
       path, tensors, [&](std::size_t i) { return tensors[i].bytes; }, metadata);
 }
 
-void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsFile::Tensor> tensors,
-                       const std::function<std::span<const std::byte>(std::size_t)>& bytes_of,
-                       const std::map<std::string, std::string>& metadata) {
+void stream_safetensors(const std::filesystem::path& path, std::span<const SafetensorsFile::Tensor> tensors,
+                        const std::function<std::span<const std::byte>(std::size_t)>& bytes_of,
+                        const std::map<std::string, std::string>& metadata) {
   const std::string header = header_for(tensors, metadata);
   const std::uint64_t length = header.size();
   AtomicFile file(path);

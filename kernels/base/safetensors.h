@@ -46,8 +46,8 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Safete
 
 /// The same for tensors that are not all in memory at once: `bytes_of(i)` is asked for those of tensors[i]
 /// when they are written.
-void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsFile::Tensor> tensors,
-                       const std::function<std::span<const std::byte>(std::size_t)>& bytes_of,
-                       const std::map<std::string, std::string>& metadata = {});
+void stream_safetensors(const std::filesystem::path& path, std::span<const SafetensorsFile::Tensor> tensors,
+                        const std::function<std::span<const std::byte>(std::size_t)>& bytes_of,
+                        const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace lockstep

@@ -47,7 +47,7 @@ void save_tensors(const std::filesystem::path& file, const TensorSource& source,
     source.read(index, tensor);
     return std::as_bytes(std::span(tensor.values));
   };
-  write_safetensors(file, entries_of(source.tensors), bytes_of, weights_metadata(names));
+  stream_safetensors(file, entries_of(source.tensors), bytes_of, weights_metadata(names));
 }
 
 std::string first_not_finite(std::span<const NamedTensor> tensors) {

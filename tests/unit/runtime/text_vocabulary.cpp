@@ -7,7 +7,7 @@
 #include "kernels/base/safetensors.h"
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/run/inference.h"
-#include "runtime/run/task.h"
+#include "runtime/run/task_names.h"
 #include "runtime/weights/weights_file.h"
 #include "runtime/weights/write_weights.h"
 #include "tests/support/catch.h"
