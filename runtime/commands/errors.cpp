@@ -36,7 +36,9 @@ void require_stack() {
 ToldError told(const std::exception& error) {
   if (const auto* own = dynamic_cast<const Error*>(&error)) return {own->what(), own->code()};
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
-    return {"out of memory: take a smaller --batch-size", ExitCode::device};
+    return {
+        "out of memory: take a smaller --batch-size or model, or raise the limit (ulimit -v, a container's)",
+        ExitCode::device};
   if (const auto* of_system = dynamic_cast<const std::system_error*>(&error)) {
     const bool is_thread = of_system->code() == std::errc::resource_unavailable_try_again;
     return {is_thread ? "no new thread: " + obstacle_to_start_thread(of_system->code().value())

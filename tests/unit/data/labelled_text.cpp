@@ -20,19 +20,6 @@ DatasetOptions labelled(const fs::path& place) {
   return {.name = "labelled-text", .data_dir = place, .seq_len = 4};
 }
 
-std::vector<TokenSample> samples(const DatasetOptions& options, Split split) {
-  return all_samples(*open_dataset(options, split));
-}
-
-void put(const fs::path& path, const std::string& text) {
-  fs::create_directories(path.parent_path());
-  write_file(path, text);
-}
-
-std::string usage(const DatasetOptions& options) {
-  return message_of<UsageError>([&] { open_dataset(options, Split::train); });
-}
-
 }  // namespace
 
 TEST_CASE("lines of label, tab and text are samples, the last tenth of which is evaluated") {
@@ -171,7 +158,7 @@ TEST_CASE("labelled text that is wrong is named with its place") {
   CHECK(complaint(labelled(file), file) == "too few texts to hold a tenth back");
   DatasetOptions options = labelled(file);
   options.per_token = true;
-  CHECK(usage(options) ==
+  CHECK(refusal(options) ==
         "labelled-text has a class for each text, and the model wants one for each token: take rnn");
 }
 

@@ -19,19 +19,6 @@ DatasetOptions parallel(const fs::path& place) {
   return {.name = "parallel-text", .data_dir = place, .seq_len = 4, .per_token = true};
 }
 
-std::vector<TokenSample> samples(const DatasetOptions& options, Split split) {
-  return all_samples(*open_dataset(options, split));
-}
-
-void put(const fs::path& path, const std::string& text) {
-  fs::create_directories(path.parent_path());
-  write_file(path, text);
-}
-
-std::string usage(const DatasetOptions& options) {
-  return message_of<UsageError>([&] { open_dataset(options, Split::train); });
-}
-
 }  // namespace
 
 TEST_CASE("lines of two files are a row of source and translation, parted by a boundary") {
@@ -66,8 +53,8 @@ TEST_CASE("lines of two files are a row of source and translation, parted by a b
   CHECK(open_dataset(options, Split::test)->size() == 2);
   DatasetOptions apart = parallel(folder / "b.txt");
   fs::rename(folder / "a.src", folder / "b.txt");
-  CHECK(usage(apart) == "parallel-text: where are the translations of " + (folder / "b.txt").string() +
-                            "? give them by --target-file FILE");
+  CHECK(refusal(apart) == "parallel-text: where are the translations of " + (folder / "b.txt").string() +
+                              "? give them by --target-file FILE");
   apart.target_file = folder / "a.tgt";
   CHECK(samples(apart, Split::train) == all_samples(*train));
   DatasetOptions known = apart;
@@ -78,7 +65,7 @@ TEST_CASE("lines of two files are a row of source and translation, parted by a b
   CHECK(complaint(apart, folder / "a.tgt") == "21 lines, but " + (folder / "b.txt").string() + " has 20");
   apart.per_token = false;
   write_file(folder / "a.tgt", target);
-  CHECK(usage(apart) ==
+  CHECK(refusal(apart) ==
         "parallel-text has a target for each token, which the model does not want: take transformer");
 }
 

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "data/datasets.h"
 #include "kernels/base/error.h"
+#include "tests/support/files.h"
 #include "tests/support/message_of.h"
 
 namespace lockstep::data::testing {
@@ -32,6 +34,21 @@ inline std::vector<TokenSample> all_samples(const Dataset& set, std::int64_t epo
   std::vector<TokenSample> samples;
   for (std::int64_t i = 0; i < set.size(); ++i) samples.push_back(token_sample(set, i, epoch));
   return samples;
+}
+
+inline std::vector<TokenSample> samples(const DatasetOptions& options, Split split) {
+  return all_samples(*open_dataset(options, split));
+}
+
+/// What is said against options of the training set.
+inline std::string refusal(const DatasetOptions& options) {
+  return tests::message_of<UsageError>([&] { open_dataset(options, Split::train); });
+}
+
+/// With the folders above it.
+inline void put(const std::filesystem::path& path, const std::string& text) {
+  std::filesystem::create_directories(path.parent_path());
+  tests::write_file(path, text);
 }
 
 /// Numbers as the bytes of `Word`s.
