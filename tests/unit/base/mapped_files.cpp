@@ -72,9 +72,18 @@ TEST_CASE("a file for which the system has no memory or descriptor is not told t
   std::filesystem::resize_file(file, std::uintmax_t{1} << 40);  // sparse
   const auto says = [&](auto limit, rlim_t value, const std::string& what) {
     ChildProcess child([&] {
-      const rlimit limited{.rlim_cur = value, .rlim_max = value};
-      if (::setrlimit(limit, &limited) != 0) return 1;
-      const std::string said = message_of<ExhaustedError>([&] { MappedFile mapped(file); });
+      rlimit before{};
+      if (::getrlimit(limit, &before) != 0) return 1;
+      const rlimit limited{.rlim_cur = value, .rlim_max = before.rlim_max};
+      const std::string said = message_of<ExhaustedError>([&] {
+        ::setrlimit(limit, &limited);
+        try {
+          MappedFile mapped(file);
+        } catch (...) {
+          ::setrlimit(limit, &before);  // a sanitizer's look at the exception takes descriptors, too
+          throw;
+        }
+      });
       return said == file.string() + what ? 0 : 2;
     });
     return child.wait() == 0;
