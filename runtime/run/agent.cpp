@@ -4,30 +4,37 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <initializer_list>
+#include <array>
+#include <span>
+#include <string_view>
 
 #include "kernels/base/process.h"
 
 namespace lockstep::runtime {
 namespace {
 
-/// A launcher's variable, and the names of its programs (Open MPI 4's and 5's; PyTorch's agent names itself).
+using Programs = std::span<const std::string_view>;
+
+/// Of Open MPI 4 and 5.
+constexpr std::array<std::string_view, 7> open_mpi{"mpirun", "mpiexec", "orterun", "prterun",
+                                                   "orted",  "prted",   "prte"};
+/// As PyTorch's agent names itself, and before it does.
+constexpr std::array<std::string_view, 2> torchrun{"pt_elastic", "torchrun"};
+
+/// A variable that a launcher sets, and what its programs are called.
 struct Launcher {
   const char* variable;
-  std::initializer_list<const char*> programs;
+  Programs programs;
 };
-
-const std::initializer_list<Launcher> launchers{
-    {"OMPI_COMM_WORLD_RANK", {"mpirun", "mpiexec", "orterun", "prterun", "orted", "prted", "prte"}},
-    {"TORCHELASTIC_RUN_ID", {"pt_elastic", "torchrun"}}};
+constexpr std::array launchers{Launcher{"OMPI_COMM_WORLD_RANK", open_mpi},
+                               Launcher{"TORCHELASTIC_RUN_ID", torchrun}};
 
 /// The nearest process above this one with one of these names, or 0.
-pid_t ancestor_of(std::initializer_list<const char*> names) {
+pid_t ancestor_of(Programs names) {
   for (auto process = read_process(::getpid()); process && process->parent > 1;) {
     process = read_process(process->parent);
     if (!process) break;
-    const std::string name = program_name(process->pid);
-    if (std::ranges::any_of(names, [&](const char* of) { return name == of; })) return process->pid;
+    if (std::ranges::find(names, program_name(process->pid)) != names.end()) return process->pid;
   }
   return 0;
 }
